@@ -76,6 +76,11 @@ class CheckReport:
     passes: int = 1
     clean: bool = True
 
+    @property
+    def repairable(self) -> bool:
+        """True if there are problems that a repair mends."""
+        return bool(self.problems.keys() - {UNSKETCHED})
+
 
 def check(
     url: str, repair: bool = False, *, part: Part | tuple[int, int] = WHOLE, progress: Progress = no_progress
@@ -101,8 +106,7 @@ def check(
                     index.store, index.profile.index_scheme, repair, clock=index.clock, progress=note
                 ).check(part)
             passes.append(found)
-            is_stuck = len(passes) > 1 and found.problems == passes[-2].problems and not found.garbage
-            if is_stuck or (found.clean and not found.garbage):
+            if not found.repairable and not found.garbage:
                 break
     problems, garbage = dict(passes[0].problems), dict(passes[0].garbage)
     examples = passes[0].examples
@@ -215,8 +219,7 @@ class Checker:
         """Looks up all rows of a part."""
         for batch in self._document_rows(part, report):
             with self.store.exclusive():
-                self._documents(batch, report)
-            report.documents += int(Sums(self.scheme).stored(batch).counts.sum())
+                report.documents += self._documents(batch, report)
             self.progress(len(batch))
         for batch in self.store.records("fingerprints").iterate(*part.keys()):
             with self.store.exclusive():
@@ -242,8 +245,10 @@ class Checker:
         examples = report.examples.setdefault(kind, [])
         examples += what[: EXAMPLES - len(examples)]
 
-    def _documents(self, batch: Sequence[Row], report: CheckReport) -> None:
+    def _documents(self, batch: Sequence[Row], report: CheckReport) -> int:
+        """Checks rows; returns how many are of documents that are stored."""
         stored: dict[str, Known] = {}
+        count = 0
         unreadable = []
         # Rows of one document do not expire at the same moment.
         ttl = self.store.ttl() if keeps_hints(self.store) else None
@@ -253,8 +258,10 @@ class Checker:
             parsed = rows.parse_document(key, cell.value)
             if parsed is None or (parsed[1].sketch and not sketched):
                 unreadable.append((key, cell.version))
-            elif parsed[1].stored and cell.version >= least:
-                stored[parsed[0]] = Known(parsed[1], cell.version)
+            elif parsed[1].stored:
+                count += 1
+                if cell.version >= least:
+                    stored[parsed[0]] = Known(parsed[1], cell.version)
         self._remove_unreadable("documents", unreadable, report)
         wrong = self._damaged(stored)
         # Read again: hints of documents updated since are left to vacuum.
@@ -269,6 +276,7 @@ class Checker:
         if self.repair:
             mended = [document for document in names if document in same]
             self._mend({document: stored[document] for document in mended}, wrong[UNSKETCHED])
+        return count
 
     def _remove_unreadable(
         self, table: RecordTable, found: Sequence[tuple[bytes, int]], report: CheckReport

@@ -258,11 +258,15 @@ def _require_ttl(store: Store, ttl: int | None) -> None:
     if ttl is None or keeps_hints(store) or store.ttl() == ttl:
         return
     stored = store.ttl()
-    there = "never expire" if stored is None else f"expire after {timedelta(seconds=stored)}"
+    there = "never expire" if stored is None else f"expire after {_duration(stored)}"
     raise SchemaDiffers(
-        f"documents of {store.url} {there}, and not after {timedelta(seconds=ttl)}. This cannot be changed: "
+        f"documents of {store.url} {there}, and not after {_duration(ttl)}. This cannot be changed: "
         "create another store, and copy the documents to it (simhbase migrate)"
     )
+
+
+def _duration(seconds: int) -> str:
+    return str(timedelta(seconds=seconds)).removesuffix(", 0:00:00")
 
 
 def _wanted(url: str, **values: int | str | None) -> dict[str, Any]:

@@ -27,14 +27,12 @@ def check(url: str, repair: bool, part: Part | None, output: Output) -> None:
 
     'simhbase tables check' checks the tables themselves and this machine's fingerprints.
     """
-    from simhbase.admin.check import UNSKETCHED
     from simhbase.admin.check import check as check_rows
     from simhbase.index.part import WHOLE
 
     report = check_rows(url, repair, part=part or WHOLE, progress=show_progress)
     output.summary(report)
     if not report.clean:
-        of_texts = report.problems.get(UNSKETCHED, 0)
-        advice = "--repair repairs them" if sum(report.problems.values()) > of_texts else "see above"
+        advice = "--repair repairs them" if report.repairable else "load the texts again"
         message("Error: problems are left" if repair else f"Error: problems were found; {advice}")
         click.get_current_context().exit(1)

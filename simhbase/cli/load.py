@@ -90,7 +90,7 @@ def load(inputs: Inputs, url: str, output: Output, **arguments: Any) -> None:
 
     with ExitStack() as ending:
         with loading(Load(inputs=or_stdin(inputs), store=url, **arguments)) as report:
-            # A finished load that says it was stopped would be run again, and begin anew.
+            # A finished load that says it was stopped would be run again, and start over.
             ending.enter_context(ignore_interrupts())
             output.summary(report)  # before the load is noted as finished
         end(report.counts)

@@ -22,7 +22,7 @@ class _Finite(click.FloatRange):
         return number
 
 
-MOST = 1e9
+_MOST = 1e9
 
 
 @command(
@@ -38,9 +38,9 @@ Examples:
     "Store with at least 20,000 such documents, to measure how they fill drawers. [default: as Chinese news]",
     name="sample",
 )
-@option("--lookups N", "Lookups a second.", type=_Finite(min=0, max=MOST), default=0.0)
-@option("--memory GB", "Memory of one machine.", type=_Finite(min=1, max=MOST), default=64.0)
-@option("--disk GB", "Disk of one machine.", type=_Finite(min=1, max=MOST), default=4000.0)
+@option("--lookups N", "Lookups a second.", type=_Finite(min=0, max=_MOST), default=0.0)
+@option("--memory GB", "Memory of one machine.", type=_Finite(min=1, max=_MOST), default=64.0)
+@option("--disk GB", "Disk of one machine.", type=_Finite(min=1, max=_MOST), default=4000.0)
 @option("--processors N", "Processors of one machine.", type=click.IntRange(min=1), default=16)
 @option("--replication N", "Copies of each file of HBase.", type=click.IntRange(min=1), default=3)
 @profile_options

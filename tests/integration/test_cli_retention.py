@@ -185,7 +185,7 @@ def test_a_store_keeps_the_time_to_live_it_was_created_with(tmp_path):
     for command in ("create", "check"):
         done = run("tables", command, "--ttl", "1d", *STORE, cwd=tmp_path)
         assert done.returncode == 14
-        assert b"expire after 30 days, 0:00:00, and not after 1 day, 0:00:00" in done.stderr
+        assert b"expire after 30 days, and not after 1 day. This" in done.stderr
     result("tables", "create", "--store", "rocksdb:t.db", cwd=tmp_path)
     done = run("tables", "check", "--ttl", "1d", "--store", "rocksdb:t.db", cwd=tmp_path)
     assert b"documents of rocksdb:t.db never expire, and not after 1 day" in done.stderr

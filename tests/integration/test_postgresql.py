@@ -170,9 +170,8 @@ def test_under_the_lock_all_is_seen_that_others_have_committed(
     postgresql: PostgreSQL, url: str, monkeypatch: pytest.MonkeyPatch, isolation: str
 ) -> None:
     """Also where transactions see nothing by default that was committed after they began."""
-    monkeypatch.setenv(
-        "PGOPTIONS", f"-c default_transaction_isolation={isolation.replace(' ', chr(92) + ' ')}"
-    )
+    level = isolation.replace(" ", r"\ ")
+    monkeypatch.setenv("PGOPTIONS", f"-c default_transaction_isolation={level}")
     values = FingerprintBatch.bare(np.array([4], dtype=np.uint64))
     with open_index(url) as one, open_index(url) as other, ThreadPoolExecutor(1) as pool:
         with one.store.exclusive():

@@ -263,6 +263,19 @@ def test_a_password_may_be_any_bytes(own: Redis, monkeypatch: pytest.MonkeyPatch
     open_store(own.store("any"), "read").close()
 
 
+def test_a_sync_waits_for_the_disk(own: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a server that never writes to it, but is taken for one that does each second; also for what went
+    through another connection."""
+    url = f"{own.empty_store('synced')}&timeout=1"
+    with simhbase.open(url, create=Profile(verify=False)) as index, open_index(url) as other:
+        own.command("CONFIG", "SET", "appendfsync", "no")
+        add(index, [("a", 1)])
+        for each in (index, other):
+            monkeypatch.setattr(each.store, "_setting", lambda name: "everysec")
+            with pytest.raises(StoreUnreachable, match="has not written to disk in time"):
+                each.store.sync()
+
+
 def test_full_memory_refuses_what_is_new_and_nothing_else(own: Redis) -> None:
     url = own.empty_store("full")
     with simhbase.open(url, create=Profile(verify=False, layout="4x1")) as index:

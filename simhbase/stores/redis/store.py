@@ -21,6 +21,8 @@ T = TypeVar("T")
 OLDEST_SERVER = 7
 REMOVED_AT_ONCE = 10_000
 _FORMAT = "format"
+# A change that changes nothing, also while memory is full.
+_TOUCH = "#!lua flags=allow-oom\nreturn redis.call('HINCRBY', KEYS[1], 'index', 0)"
 
 
 class RedisStore(ServerStore[RedisRecords]):
@@ -104,12 +106,12 @@ class RedisStore(ServerStore[RedisRecords]):
 
     def _keys(self) -> Iterator[list[bytes]]:
         """All keys but those of the lock, in parts, in no order."""
-        cursor, pattern = b"0", self._client.key("*")
+        cursor, pattern, of_lock = b"0", self._client.key("*"), self._client.lock_keys
         while True:
             cursor, keys = self._client.read(
                 "dropping", "SCAN", cursor, "MATCH", pattern, "COUNT", REMOVED_AT_ONCE
             )
-            if found := [key for key in keys if key not in self._client.lock_keys]:
+            if found := [key for key in keys if key not in of_lock]:
                 yield found
             if cursor == b"0":
                 return
@@ -136,8 +138,8 @@ class RedisStore(ServerStore[RedisRecords]):
         to (WAITAOF, from Redis 7.2 on)."""
         if self._setting("appendfsync") != "everysec" or self._told("persistence").get("aof_enabled") != "1":
             return
-        # It waits for what there was at its connection's last change, for which no memory is needed.
-        commands = packed("HDEL", self._client.key("counts"), "-")
+        # It waits for what its own connection has written.
+        commands = packed("EVAL", _TOUCH, 1, self._client.key("counts"))
         commands += packed("WAITAOF", 1, 0, self._client.waiting_ms)
         try:
             _, (written, _) = self._client.ask("syncing", commands, 2)

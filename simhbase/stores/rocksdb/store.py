@@ -262,13 +262,13 @@ class RocksDrawers:
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         """Rows in key order. No iterator is held between batches."""
         for rows in _batches(self._batch, start, stop, key=lambda row: row):
-            for row in rows:
-                if len(row) != KEY_BYTES:
-                    raise StoreFailed(
-                        f"an index row of {self._store.url} has {len(row)} bytes instead of {KEY_BYTES}: "
-                        f"{row[:64].hex()}. simhbase writes no such rows. Copy the store with 'simhbase "
-                        "migrate', which leaves them out"
-                    )
+            if set(map(len, rows)) != {KEY_BYTES}:
+                odd = next(row for row in rows if len(row) != KEY_BYTES)
+                raise StoreFailed(
+                    f"an index row of {self._store.url} has {len(odd)} bytes instead of {KEY_BYTES}: "
+                    f"{odd[:64].hex()}. simhbase writes no such rows. Copy the store with 'simhbase "
+                    "migrate', which leaves them out"
+                )
             yield to_index_rows(rows)
 
     def _batch(self, start: bytes) -> list[bytes]:
