@@ -312,7 +312,7 @@ def test_a_load_whose_server_crashes_ends_with_11_and_resumes(
     assert not report.garbage
 
 
-@pytest.mark.parametrize("after", [0.0, 0.3])
+@pytest.mark.parametrize("after", [pytest.param(0.0, marks=pytest.mark.full), 0.3])
 def test_a_load_that_is_killed_leaves_whole_batches_and_resumes(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: float
 ) -> None:

@@ -61,7 +61,6 @@ CASES = {
     "one crashes": Case(PAIR, crashes=1),
     "without a first lookup": Case((claims(a, looks_first=False), claims(b, looks_first=False))),
     "looks before puts": Case(EARLY, crashes=1),
-    "a look before a put, and a slow one": Case((EARLY[0], OTHER), slow=1),
     "a look before a put, one id with two texts": Case(
         (claims(a, looks_early=True), claims(("a", FAR), clock=9, looks_early=True))
     ),
@@ -94,6 +93,7 @@ CASES = {
     ),
 }
 LONG = {
+    "a look before a put, and a slow one": Case((EARLY[0], OTHER), slow=1),
     "of three, two are joined": Case((claims(a, joined=((c,),)), OTHER), crashes=1),
     "one comes a moment later, one crashes": Case((claims(a, later=((c,),)), OTHER), crashes=1),
     "own rows are read first, one is slow": Case((claims(a, own_first=True), OTHER), slow=1),

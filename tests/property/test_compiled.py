@@ -70,9 +70,8 @@ def hashed(name: str, batch: FeatureBatch) -> tuple[list[object], list[object]]:
         return simhash(batch).tolist(), sketches
 
 
-@pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda each: f"{each.kind} {each.weights} top {each.top}")
-@given(some=texts)
+@given(bits=st.sampled_from([64, 128]), some=texts)
 def test_the_features_and_fingerprints_are_those_without_compiled_loops(options, bits, some):
     plain, compiled = (extracted(name, options, bits, some) for name in ("plain", "compiled"))
     assert [min(found, 2) for found in compiled.distinct(2)] == [min(found, 2) for found in plain.distinct(2)]

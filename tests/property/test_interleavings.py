@@ -59,6 +59,7 @@ CASES = {
     "away, then back to the old drawer": Case(((add(X, C), add(X, A)),), (7,), ((X, A, 3),)),
     "both clocks are behind what is stored": Case(((add(X, B),), (delete(X),)), (1, 2), ((X, A, 9),)),
 }
+BACK = "away, then back to the old drawer"
 LONGEST = ["one writer: add, move, delete, add again", "move there and back, y shares the drawer"]
 LONG = Case(((add(X, B), add(X, A)), (add(X, A), add(X, C))), (1, 9), ((X, A, 3),))
 # Two writers see the same version, and their clocks show the same time or less: chance keeps them apart.
@@ -177,6 +178,7 @@ def test_a_sketch_is_that_of_the_text_that_is_stored(name):
     quickly(
         CASES,
         *LONGEST,
+        BACK,
         "two writers, one id",
         "move beside move",
         "delete beside add",
@@ -243,7 +245,6 @@ class TrustsListings(Reader):
 
 
 EMPTIES = "the drawer empties while another comes"
-BACK = "away, then back to the old drawer"
 SHORTCUTS = {
     "listings are deleted in the hot path": (
         "move there and back, y shares the drawer",
