@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from simhbase.drawers.layout import Layout
 from simhbase.drawers.rowkeys import KEY_BYTES, fingerprints_of
 from simhbase.progress import Progress, no_progress
-from simhbase.stores.arrays import counted_up, limited, to_bytes
+from simhbase.stores.arrays import limited, to_bytes
 from simhbase.stores.base import (
     RECORD_TABLES,
     Cell,
@@ -143,8 +143,8 @@ def _written(table: Table, call: Call, time: int) -> tuple[Table, Answer]:
             return _put(table, key, value, max(time, there.version + 1)), (True,)
         case "increment":
             (key,) = call.keys
-            count, value = counted_up(kept(table, key).value, call.number or 0)
-            return _put(table, key, value, time), (count,)
+            count = int.from_bytes(kept(table, key).value or b"") + 1
+            return _put(table, key, count.to_bytes(8), time), (count,)
     return table, ()
 
 
@@ -373,8 +373,8 @@ class SimulatedRecords:
         (done,) = self._table.ask(Call(self._table.table, "compare_and_set", (key,), values))
         return bool(done)
 
-    def increment(self, key: bytes, by: int = 1) -> int:
-        (count,) = self._table.ask(Call(self._table.table, "increment", (key,), number=by))
+    def increment(self, key: bytes) -> int:
+        (count,) = self._table.ask(Call(self._table.table, "increment", (key,)))
         return int(count)
 
     def approximate_size(self) -> Size:

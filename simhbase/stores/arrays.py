@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
@@ -17,7 +16,6 @@ from simhbase.stores.base import DrawerRows, IndexRows, Version
 
 BATCH_ROWS = 10_000
 NONE = np.empty(0, dtype=np.int64)
-_COUNTER = struct.Struct(">q")
 
 S = TypeVar("S", list[Any], NDArray[Any])
 
@@ -113,12 +111,6 @@ def _numbers(first: int, end: int) -> NDArray[np.int64]:
     numbers = np.arange(first, end, dtype=np.int64)
     numbers.flags.writeable = False
     return numbers
-
-
-def counted_up(value: bytes | None, by: int) -> tuple[int, bytes]:
-    """Increment a stored counter (None: absent); returns the number and the new value to store."""
-    count = by if value is None else _COUNTER.unpack(value)[0] + by
-    return count, _COUNTER.pack(count)
 
 
 def parts_of(whole: S, most: int) -> list[S]:

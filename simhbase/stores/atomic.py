@@ -11,7 +11,6 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from simhbase.drawers.layout import Layout
 from simhbase.errors import TablesMissing
 from simhbase.progress import Progress, no_progress
-from simhbase.stores.arrays import counted_up
 from simhbase.stores.base import (
     ATOMIC_TABLES,
     LARGEST_COMMIT,
@@ -178,10 +177,3 @@ class LockedRecords(ABC):
                 return found is not None and found.value == value
             self.put([(key, value)], found.version + 1 if found else 0)
             return True
-
-    def increment(self, key: bytes, by: int = 1) -> int:
-        with self._store.exclusive():
-            (found,) = self.get([key])
-            count, value = counted_up(found and found.value, by)
-            self.put([(key, value)])
-            return count

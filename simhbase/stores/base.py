@@ -142,9 +142,6 @@ class Records(Protocol):
         must set different values. The new version is not lower than the old one. never_empty: the key never
         holds an empty value, which saves HBase a read."""
 
-    def increment(self, key: bytes, by: int = 1) -> int:
-        """Add to an int64 big-endian counter (absent: 0), atomically; returns the new value."""
-
     def approximate_size(self) -> Size: ...
 
 
@@ -257,8 +254,17 @@ class NamedRecords(Protocol):
         """Delete cells, given by key and name, each up to a version."""
 
 
+class HintingRecords(Records, Protocol):
+    """Records of a HintingStore."""
+
+    def increment(self, key: bytes) -> int:
+        """Add 1 to an int64 big-endian counter (absent: 0), atomically; returns the new value."""
+
+
 class HintingStore(Store, Protocol):
     """A store whose tables are written separately, by many processes."""
+
+    def records(self, table: RecordTable) -> HintingRecords: ...
 
     @property
     def document_cells(self) -> NamedRecords:

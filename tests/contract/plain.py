@@ -38,9 +38,6 @@ class Values:
     ) -> bool:
         return self.cells.compare_and_set(key, expected, value, never_empty=never_empty)
 
-    def increment(self, key: bytes, by: int = 1) -> int:
-        return self.cells.increment(key, by)
-
     def approximate_size(self) -> Size:
         return self.cells.approximate_size()
 

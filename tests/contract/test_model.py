@@ -115,13 +115,6 @@ class StoreMachine(RuleBasedStateMachine):
         if held == expected:
             self.records[table][key] = value
 
-    @rule(by=st.integers(-1000, 1000))
-    def increment(self, by: int) -> None:
-        counters = self.records["meta"]
-        count = int.from_bytes(counters.get(b"count", b""), signed=True) + by
-        assert self.store.records("meta").increment(b"count", by) == count
-        counters[b"count"] = count.to_bytes(8, signed=True)
-
     @precondition(lambda self: self.backend.kind.persists)
     @rule()
     def reopen(self) -> None:

@@ -39,7 +39,6 @@ USES: dict[str, Callable[[Store], object]] = {
     "scanning": lambda store: store.records("meta").scan([b"a"], 1),
     "iterating over records": lambda store: list(store.records("meta").iterate()),
     "comparing and setting": lambda store: store.records("meta").compare_and_set(b"a", None, b""),
-    "incrementing": lambda store: store.records("meta").increment(b"a"),
     "the size of records": lambda store: store.records("meta").approximate_size(),
     "putting a version": lambda store: store.records("documents").put([(b"a", b"")], 1),
     "deleting a version": lambda store: store.records("documents").delete([b"a"], [1]),

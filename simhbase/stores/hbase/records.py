@@ -120,14 +120,14 @@ class HBaseRecords:
                 if (found := held()) != expected or found == value:
                     return found == value
 
-    def increment(self, key: bytes, by: int = 1) -> int:
-        """Add to a counter. Repeated after a lost answer: numbers may be skipped, but are never given
+    def increment(self, key: bytes) -> int:
+        """Add 1 to a counter. Repeated after a lost answer: numbers may be skipped, but are never given
         twice."""
         with self._client.writing(self._table) as operation:
             return self._client.call(
                 operation,
                 lambda connection: int(
-                    connection.table(self._table.name).counter_inc(key, self._table.column, by)
+                    connection.table(self._table.name).counter_inc(key, self._table.column)
                 ),
             )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from simhbase.model import Size
-from simhbase.stores.arrays import after_key, after_prefix, counted_up, versions_of
+from simhbase.stores.arrays import after_key, after_prefix, versions_of
 from simhbase.stores.base import Cell, RecordTable, Row, Version
 from simhbase.stores.postgresql.arrays import (
     COPY_END,
@@ -123,15 +123,6 @@ class PostgresRecords:
             return True
         (cell,) = self.get([key])
         return cell is not None and cell.value == value
-
-    def increment(self, key: bytes, by: int = 1) -> int:
-        _, first = counted_up(None, by)
-        statement = (
-            f"INSERT INTO {self._table} VALUES (%b, %b, 0) ON CONFLICT (key) DO UPDATE SET value = "
-            f"int8send(('x' || encode({self._table}.value, 'hex'))::bit(64)::int8 + %b::int8) RETURNING value"
-        )
-        ((value,),) = self._client.rows(self._write, statement, [key, first, by])
-        return int.from_bytes(value, signed=True)
 
     def approximate_size(self) -> Size:
         return approximate_size(self._client, self._table)

@@ -131,15 +131,6 @@ local function compare_and_set()
   return held == ARGV[6] and 1 or 0
 end
 
--- ARGV: table, key, how much to add. Returns the new value.
-local function increment()
-  local name, start, found = stored(ARGV[2], ARGV[3])
-  local value = (found and struct.unpack('>i8', sub(found, #start + 9)) or 0) + ARGV[4]
-  local packed = struct.pack('>i8', value)
-  count(ARGV[2], put(ARGV[2], ARGV[3], string.rep('\0', 8) .. packed, name, start, found))
-  return packed
-end
-
 -- ARGV: table, first key, the key to stop before ('': none), most rows, most sets. Returns 1 if there may be
 -- more, the name of the set where to continue ('': behind the last row), and names of sets, each with rows.
 local function iterate()
@@ -173,7 +164,6 @@ end
 local operations = {
   change = change,
   compare_and_set = compare_and_set,
-  increment = increment,
   iterate = iterate,
 }
 local identity = table.remove(ARGV, 1)

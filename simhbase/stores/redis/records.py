@@ -105,10 +105,6 @@ class RedisRecords:
         given = (0, b"") if expected is None else (1, expected)
         return bool(self._client.change(self._write, "compare_and_set", self._table, key, *given, value))
 
-    def increment(self, key: bytes, by: int = 1) -> int:
-        value: bytes = self._client.change(self._write, "increment", self._table, key, by)
-        return int.from_bytes(value, signed=True)
-
     def approximate_size(self) -> Size:
         """Rows as counted, and bytes by a sample of the sets."""
         rows = row_count(self._client, self._table)
