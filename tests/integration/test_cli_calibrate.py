@@ -30,7 +30,7 @@ def halves(tmp_path_factory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def calibration(halves) -> dict:
-    return result("calibrate", *GOAL, halves[0], cwd=halves[0].parent)
+    return result("calibrate", *GOAL, "--plots", "plots", halves[0], cwd=halves[0].parent)
 
 
 def truth(path: Path, least: float) -> tuple[Path, int]:
@@ -191,14 +191,14 @@ def test_verification_costs_recall_below_its_threshold_alone_and_takes_out_what_
     assert plain["recall"]["0.7-0.75"]["value"] > verified["recall"]["0.7-0.75"]["value"]
 
 
-def test_plots_are_drawn_and_are_the_same_each_time(halves, tmp_path):
-    for folder in ("one", "two"):
-        result("calibrate", *GOAL, "--plots", folder, halves[0], cwd=tmp_path)
-    names = {path.name for path in (tmp_path / "one").iterdir()}
+def test_plots_are_drawn_and_are_the_same_each_time(halves, calibration, tmp_path):
+    assert result("calibrate", *GOAL, "--plots", tmp_path, halves[0], cwd=tmp_path) == calibration
+    drawn = halves[0].parent / "plots"
+    names = {path.name for path in drawn.iterdir()}
     plots = ("recall-precision", "s-curves", "distances", "pareto")
     assert names == {f"{plot}.{kind}" for plot in plots for kind in ("svg", "png")}
     for name in names:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+        assert (tmp_path / name).read_bytes() == (drawn / name).read_bytes()
 
 
 def test_texts_without_words_are_measured_by_their_characters(tmp_path):

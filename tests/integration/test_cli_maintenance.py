@@ -51,26 +51,18 @@ def test_vacuum_speaks_on_the_console_too(tmp_path):
     assert "vacuum" in COMMANDS
 
 
-@pytest.mark.parametrize("grace", ["1s", "0", "14399", "239m"])
-def test_a_grace_time_that_calls_and_clocks_may_exceed_is_refused(tmp_path, grace):
+def test_a_grace_time_is_longer_than_calls_take_and_clocks_differ(tmp_path):
     load(tmp_path, {"a": 0})
-    done = run("vacuum", "--older-than", grace, *STORE, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"at least 14400 s (four hours)" in done.stderr
-
-
-@pytest.mark.parametrize("grace", ["14400", "4h", "1d", "1w"])
-def test_longer_grace_times_are_taken(tmp_path, grace):
-    load(tmp_path, {"a": 0})
-    assert run("vacuum", "--older-than", grace, *STORE, cwd=tmp_path).returncode == 0
-
-
-@pytest.mark.parametrize("grace", ["soon", "-1d", "1.5h", "1y", ""])
-def test_a_grace_time_that_is_no_time_is_a_usage_error(tmp_path, grace):
-    load(tmp_path, {"a": 0})
-    done = run("vacuum", "--older-than", grace, *STORE, cwd=tmp_path)
-    assert done.returncode == 2
-    assert b"--older-than" in done.stderr
+    for grace in ("14400", "4h", "1d", "1w"):
+        assert run("vacuum", "--older-than", grace, *STORE, cwd=tmp_path).returncode == 0
+    for grace in ("1s", "0", "14399", "239m"):
+        done = run("vacuum", "--older-than", grace, *STORE, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"at least 14400 s (four hours)" in done.stderr
+    for grace in ("soon", "-1d", "1.5h", "1y", ""):
+        done = run("vacuum", "--older-than", grace, *STORE, cwd=tmp_path)
+        assert done.returncode == 2
+        assert b"--older-than" in done.stderr
 
 
 def test_vacuum_of_what_is_not_there_exits_10(tmp_path):
