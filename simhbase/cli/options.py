@@ -216,7 +216,7 @@ def profile_options(function: Function) -> Function:
 
         function(*args, profile=chosen_parameters(profile, settings), **kwargs)
 
-    text = "Set a parameter, e.g. k=6 (see 'simhbase profiles'). Repeatable."
+    text = "Set a parameter, e.g. k=2 (see 'simhbase profiles'). Repeatable."
     return together(
         option("--profile NAME|FILE", "Preset or profile file (see 'simhbase profiles').", group="Profile"),
         option("--set NAME=VALUE", text, name="settings", group="Profile", multiple=True),

@@ -61,10 +61,11 @@ class Inputs:
     rows: Documents | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Accepts Path objects, too, for untyped callers."""
+        """Accepts Path objects, too, and a single path, for untyped callers."""
         if self.paths and self.rows is not None:
             raise UsageError("either paths or rows are read: leave one out", parameter="rows")
-        object.__setattr__(self, "paths", list(map(str, self.paths)))
+        several = [self.paths] if isinstance(self.paths, (str, Path)) else self.paths
+        object.__setattr__(self, "paths", list(map(str, several)))
 
     @classmethod
     def of(cls, given: Inputs | str | Path | Iterable[str | Path] | Documents) -> Self | Inputs:
@@ -73,7 +74,7 @@ class Inputs:
             return given
         if isinstance(given, (str, Path)):
             return cls([str(given)])
-        if isinstance(given, Sequence) and all(isinstance(path, (str, Path)) for path in given):
+        if isinstance(given, Sequence) and given and all(isinstance(path, (str, Path)) for path in given):
             return cls(list(map(str, given)))
         if isinstance(given, Iterator):  # of paths, as of Path.glob, or of documents
             first = list(islice(given, 1))

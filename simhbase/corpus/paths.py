@@ -24,6 +24,7 @@ _SCHEME = re.compile("[a-z][a-z0-9+.-]*://")
 UNMENTIONED = (".", "_")  # hidden files, and files such as _SUCCESS of Hadoop and Spark
 
 _SHOWN_ENDINGS = 5
+_NOT_PLAIN = "it is a pipe, socket or device: name it to read it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def _folder(folder: Path) -> Iterator[FoundSource | SourceReject]:
     failures: list[OSError] = []
     for place, subfolders, names in os.walk(folder, onerror=failures.append):
         subfolders[:] = sorted(
-            name for name in subfolders if not name.startswith(".") and not is_store(Path(place, name))
+            name for name in subfolders if not name.startswith(".") and not _is_store(Path(place, name))
         )
         for path in (Path(place, name) for name in sorted(names)):
             yield _found(path, path.relative_to(folder).as_posix())
@@ -136,8 +137,12 @@ def taken_from_folder(
     left_out: Counter[str] = Counter()
     empty = True
     for found in files:
-        if isinstance(found, SourceReject) or is_taken(PurePath(found.source.id), file_format):
+        if isinstance(found, SourceReject):
             yield found
+            empty = False
+        elif is_taken(PurePath(found.source.id), file_format):
+            may_wait = isinstance(found.path, Path) and found.size() is None
+            yield SourceReject(found.source.name, None, None, _NOT_PLAIN) if may_wait else found
             empty = False
         elif not (name := PurePath(found.source.id).name).startswith(UNMENTIONED):
             path = PurePath(name.lower())
@@ -159,6 +164,13 @@ def is_taken(below: PurePath, file_format: Format | None) -> bool:
 
 def _found(path: Path, name: str) -> FoundSource:
     return FoundSource(Source(printable(str(path)), name), path)
+
+
+def _is_store(path: Path) -> bool:
+    try:
+        return is_store(path)
+    except OSError:  # no permission: listing the folder will fail
+        return False
 
 
 def _is_folder(path: Path) -> bool:

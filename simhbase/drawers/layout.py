@@ -124,7 +124,7 @@ def require_within_guarantee(k: int, layout: Layout) -> None:
         )
     raise UsageError(
         f"must be 0 to {layout.guarantee} with layout {layout.name}, not {k}{farther}. The layout of "
-        "an existing store cannot be changed",
+        "an existing store cannot be changed: simhbase migrate copies it to one with another layout",
         parameter="k",
     )
 

@@ -161,7 +161,8 @@ def read_profile(store: Store) -> StoredProfile:
     (found,) = store.records("meta").get([_PROFILE_KEY])
     if found is None:
         raise TablesMissing(
-            f"the tables of {store.url} are incomplete: no profile. Create them with 'simhbase tables create'"
+            f"the tables of {store.url} are incomplete: no profile. Run the command again that was creating "
+            "them, such as a load, or 'simhbase tables create'"
         )
     try:
         record = orjson.loads(found.value)

@@ -339,6 +339,14 @@ def test_other_jobs_take_rows_and_those_that_read_again_say_so(tmp_path: Path) -
         simhbase.Inputs(["a.jsonl"], rows=[])
 
 
+def test_a_path_by_itself_is_one_input():
+    assert simhbase.Inputs("ab.jsonl").paths == simhbase.Inputs(Path("ab.jsonl")).paths == ["ab.jsonl"]
+
+
+def test_no_rows_are_rows():
+    assert len(simhbase.dedup([]).frame) == 0
+
+
 SCRIPT = """
 import pandas, simhbase
 print("started")

@@ -773,6 +773,23 @@ class TestInputs:
         denied = [(None, None, "it cannot be opened: Permission denied")]
         assert [rejects(items) for items in (closed_file, *closed_folders)] == [denied] * 4
 
+    def test_of_a_folder_the_rest_is_read_beside_a_folder_that_may_not_be(self, tmp_path, monkeypatch):
+        write(tmp_path / "x.jsonl", json_lines(A)).chmod(0o644)
+        (tmp_path / "closed").mkdir(mode=0)
+        tmp_path.chmod(0o755)
+        monkeypatch.chdir(tmp_path)  # the folders above are closed, too
+        with unprivileged():
+            items = read(Path())
+        assert items[0].id == "a"
+        assert rejects(items) == [(None, None, "it cannot be opened: Permission denied")]
+
+    def test_a_pipe_in_a_folder_is_not_waited_for(self, tmp_path):
+        write(tmp_path / "x.jsonl", json_lines(A))
+        os.mkfifo(tmp_path / "y.jsonl")
+        items = read(tmp_path)
+        assert items[0].id == "a"
+        assert rejects(items) == [(None, None, "it is a pipe, socket or device: name it to read it")]
+
     def test_a_glob_that_names_nothing_is_rejected(self, tmp_path):
         (item,) = read(tmp_path / "*.jsonl")
         assert item == SourceReject(str(tmp_path / "*.jsonl"), None, None, "no file has a name like this")
