@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import time_ns
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.model import Size
-from simhbase.stores.base import Records, Store
+from simhbase.stores.base import HintingRecords, Records, Store
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class Values:
         self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
     ) -> bool:
         return self.cells.compare_and_set(key, expected, value, never_empty=never_empty)
+
+    def increment(self, key: bytes) -> int:
+        """Of stores with hints."""
+        return cast(HintingRecords, self.cells).increment(key)
 
     def approximate_size(self) -> Size:
         return self.cells.approximate_size()

@@ -238,12 +238,12 @@ def test_compare_and_set_of_keys_that_are_never_empty(records: Values) -> None:
 
 
 def test_increment_counts_from_one_in_64_bits_big_endian(hinting: Backend) -> None:
-    records = cast(HintingStore, hinting.fresh()).records("meta")
+    records = Values(hinting.fresh().records("meta"))
     assert [records.increment(b"n") for _ in range(2)] == [1, 2]
-    assert Values(records).get([b"n"]) == [(2).to_bytes(8)]
+    assert records.get([b"n"]) == [(2).to_bytes(8)]
     records.put([(b"n", (255).to_bytes(8))])
     assert records.increment(b"n") == 256
-    assert Values(records).get([b"n"]) == [(256).to_bytes(8)]
+    assert records.get([b"n"]) == [(256).to_bytes(8)]
     assert records.increment(b"other") == 1
 
 
@@ -260,7 +260,7 @@ def test_of_many_threads_one_wins_each_compare_and_set(records: Values) -> None:
 
 
 def test_of_many_threads_each_gets_its_own_count(hinting: Backend) -> None:
-    records = cast(HintingStore, hinting.fresh()).records("meta")
+    records = Values(hinting.fresh().records("meta"))
     with ThreadPoolExecutor(8) as pool:
         counts = list(pool.map(lambda _: records.increment(b"n"), range(800)))
     assert sorted(counts) == list(range(1, 801))
