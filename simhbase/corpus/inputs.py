@@ -74,7 +74,7 @@ class Inputs:
             return given
         if isinstance(given, (str, Path)):
             return cls([str(given)])
-        if isinstance(given, Sequence) and given and all(isinstance(path, (str, Path)) for path in given):
+        if isinstance(given, Sequence) and all(isinstance(path, (str, Path)) for path in given):
             return cls(list(map(str, given)))
         if isinstance(given, Iterator):  # of paths, as of Path.glob, or of documents
             first = list(islice(given, 1))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -49,6 +49,7 @@ LARGEST_BATCH = 4096  # fewer claims than can be decided within a lease; what a 
 LARGEST_SHARED = 512  # claims of several callers in one batch
 CALLS_BESIDE = 2  # of a batch: its ticket and its own rows, while it reads drawers
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds
+INTERRUPTIBLE = 0.5  # seconds after which Ctrl-C is noticed at the latest
 IDLE = 0.2  # seconds without claims after which what they left is removed
 OTHER_TEXT = "another text is stored under this id: a change is made by add"
 TIME_IS_UP = (
@@ -113,6 +114,9 @@ class QueuedClaims(QueuedRequest[ClaimKind, Claimed]):
     def result(self) -> Claimed:
         """Waits for the answers. Ctrl-C gives up what has to wait for others."""
         try:
+            # Importing polars makes the system resume a wait after Ctrl-C, so none may be long.
+            while not self.future.done():
+                wait([self.future], INTERRUPTIBLE)
             return self.future.result()
         except BaseException:
             self.is_given_up.set()

@@ -343,10 +343,6 @@ def test_a_path_by_itself_is_one_input():
     assert simhbase.Inputs("ab.jsonl").paths == simhbase.Inputs(Path("ab.jsonl")).paths == ["ab.jsonl"]
 
 
-def test_no_rows_are_rows():
-    assert len(simhbase.dedup([]).frame) == 0
-
-
 SCRIPT = """
 import pandas, simhbase
 print("started")

@@ -231,6 +231,15 @@ def end_the_dead_claim(gate: Gate) -> None:
     store.document_cells.delete([(row.key[:-16], row.key[-16:])], [row.version])
 
 
+@pytest.fixture(params=["ends calls of the system", "lets them go on"])  # as after importing polars
+def ctrl_c(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.siginterrupt(signal.SIGINT, request.param == "ends calls of the system")
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_gives_up_a_claim_that_waits_for_others_so_that_nobody_waits_to_close():
     gate = Gate()
     leave_a_dead_claim(gate, A, lease=10 * LONG)
