@@ -69,12 +69,13 @@ def write_profile(
 
     like: profile of the store that fingerprints come from; by default they are computed here. ttl: seconds
     after which documents of an atomic store expire. Raises ProfileMismatch if another process wrote a
-    different profile first.
+    different profile first, StoreFailed if the store has documents.
     """
     meta = store.records("meta")
     if meta.get([_PROFILE_KEY]) != [None]:
         read_profile(store).profile.require(profile.parameters())
         return
+    _require_empty(store)
     record = {
         "format": FORMAT,
         **profile.describe(),
@@ -157,9 +158,11 @@ class StoredProfile:
 
 
 def read_profile(store: Store) -> StoredProfile:
-    """Read the store's profile. Raises TablesMissing if there is none or the creation was interrupted."""
+    """Read the store's profile. Raises TablesMissing if there is none or the creation was interrupted,
+    StoreFailed if it was lost."""
     (found,) = store.records("meta").get([_PROFILE_KEY])
     if found is None:
+        _require_empty(store)
         raise TablesMissing(
             f"the tables of {store.url} are incomplete: no profile. Run the command again that was creating "
             "them, such as a load, or 'simhbase tables create'"
@@ -188,6 +191,19 @@ def read_profile(store: Store) -> StoredProfile:
         if record.get(name) is not None:
             parameters[name] = _read_file(store, name, record[name])
     return StoredProfile(Profile(**parameters), record["probes"], record["software"], found.value)
+
+
+def _require_empty(store: Store) -> None:
+    """Raises StoreFailed for documents without a profile, which is written before them: a creation would
+    build over the damage."""
+    has_documents = any(store.records("documents").iterate())
+    # Another process may have completed the creation meanwhile, and added some.
+    if has_documents and store.records("meta").get([_PROFILE_KEY]) == [None]:
+        raise StoreFailed(
+            f"{store.url} is damaged: it holds documents, but its table meta has lost the profile that they "
+            "need. Create nothing in its place: restore the table meta, or the whole store, from a copy "
+            "(simhbase tables restore)"
+        )
 
 
 def _require_format(store: Store, stored: int) -> None:

@@ -1,6 +1,7 @@
 """An index whose tables are dropped, or dropped and made anew, while it is open: it notices and stops."""
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from simhbase.errors import ProfileMismatch, StoreFailed, StoreUnreachable, Tabl
 from simhbase.index import Index
 from simhbase.index import index as facade
 from simhbase.index.stored_profile import write_profile
+from simhbase.stores import create_store
 from simhbase.stores.base import Store
 
 TEXT = " ".join(f"word{number}" for number in range(40))
@@ -46,8 +48,10 @@ def drop(store: Store) -> None:
 
 def make_anew(store: Store) -> None:
     """With the same profile: the rows of the old tables are gone all the same."""
-    drop(store)
-    write_profile(store, Profile(verify=False))
+    with closing(create_store("memory:")) as anew:
+        write_profile(anew, Profile(verify=False))
+        (profile,) = anew.records("meta").get([b"profile"])
+    store.records("meta").put([(b"profile", profile.value)])
 
 
 OPERATIONS = {

@@ -10,7 +10,7 @@ import pytest
 
 from simhbase.drawers.bands import bands
 from simhbase.drawers.scheme import RisingThreshold
-from simhbase.errors import BadInput, ProfileMismatch, TablesMissing, UsageError
+from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, TablesMissing, UsageError
 from simhbase.index.stored_profile import probes, read_profile, write_profile
 from simhbase.profile import Profile, make_profile
 from simhbase.stores import create_store
@@ -200,9 +200,17 @@ def test_a_profile_with_a_parameter_of_a_newer_version_is_refused_by_its_name(st
 
 
 def test_tables_without_a_profile_count_as_missing(store):
-    store.records("documents").put([(b"x", b"y")])
     with pytest.raises(TablesMissing, match="tables create"):
         read_profile(store)
+
+
+def test_documents_without_a_profile_are_damage_that_no_creation_covers(store):
+    """The profile is written first, so it was lost."""
+    store.records("documents").put([(b"x", b"y")])
+    for use in (lambda: read_profile(store), lambda: write_profile(store, Profile(verify=False))):
+        with pytest.raises(StoreFailed, match="lost the profile"):
+            use()
+    assert store.records("meta").get([b"profile"]) == [None]
 
 
 def test_writing_the_same_profile_again_changes_nothing(store):

@@ -13,10 +13,12 @@ parent's log. So a store opened before a fork refuses to work in the child.
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 
 from rocksdict import Rdict
 
+from simhbase.errors import StoreFailed, TablesMissing
 from simhbase.stores.base import Access
 from simhbase.stores.rocksdb.database import Failures, open_writer
 from simhbase.stores.rocksdb.folder import (
@@ -31,8 +33,9 @@ from simhbase.stores.rocksdb.folder import (
 )
 from simhbase.stores.rocksdb.follower import Follower
 from simhbase.stores.rocksdb.ingestion import remove_files
-from simhbase.stores.rocksdb.memory import memory_for
-from simhbase.stores.rocksdb.options import INDEX, database_options
+from simhbase.stores.rocksdb.integrity import growth_of, require_whole
+from simhbase.stores.rocksdb.memory import Memory, memory_for
+from simhbase.stores.rocksdb.options import INDEX, database_options, open_rdict
 from simhbase.stores.rocksdb.store import RocksStore
 
 __all__ = [
@@ -53,6 +56,7 @@ def open_store(url: str, access: Access) -> RocksStore:
     require_store(url, path)
     memory = memory_for(options_of(url), holds_filters=access != "append")
     if access != "read":
+        _require_whole(url, path, memory)
         return RocksStore(url, open_writer(url, path, database_options(), memory))
     follower = Follower(url, path)
     try:
@@ -65,6 +69,8 @@ def open_store(url: str, access: Access) -> RocksStore:
 def create_store(url: str, access: Access) -> RocksStore:
     """Open a store for writing, creating what is missing. Raises StoreBusy, StoreFailed, UsageError if the
     path is used for something else."""
+    with suppress(TablesMissing):
+        return open_store(url, access)
     path = path_of(url)
     make_folder(url, path)
     options = database_options()
@@ -72,6 +78,18 @@ def create_store(url: str, access: Access) -> RocksStore:
     options.create_missing_column_families(True)
     memory = memory_for(options_of(url), holds_filters=access != "append")
     return RocksStore(url, open_writer(url, path, options, memory))
+
+
+def _require_whole(url: str, path: Path, memory: Memory) -> None:
+    """Raises StoreFailed if files of a store are lost or damaged: opened for writing, it would delete those
+    that a cut manifest does not name."""
+    before = growth_of(path)
+    try:
+        with Failures("opening", url):
+            require_whole(url, path, lambda options, access: open_rdict(path, options, access, memory))
+    except StoreFailed:
+        if not growth_of(path).has_other_files(before):  # else another process writes, and has the lock
+            raise
 
 
 def drop_store(url: str) -> None:

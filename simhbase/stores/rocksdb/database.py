@@ -25,6 +25,7 @@ from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
 from simhbase.model import Size
 from simhbase.stores.base import PART_ROWS
 from simhbase.stores.rocksdb.ingestion import Ingestion
+from simhbase.stores.rocksdb.integrity import REMEDY, is_damage
 from simhbase.stores.rocksdb.memory import Memory
 from simhbase.stores.rocksdb.options import INDEX, TABLES, WRITES, open_rdict
 from simhbase.stores.strings import Strings
@@ -35,6 +36,8 @@ STILL_READING = 10.0  # seconds that another thread may take to finish reading
 OPENING_BYTES = 16 << 20  # disk space for a manifest, a log etc., besides the content of the logs
 _COUNTED = re.compile(r"^rocksdb\.block\.cache\.(\w+) COUNT : (\d+)", re.MULTILINE)
 _READS = {"hits": "hit", "misses": "miss"}
+LINKS = "links"  # a reader's folder of links to files of a store that it may not write to
+_LINKED = re.compile(rf"\S*/{LINKS}/")
 _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied")
 
 
@@ -67,12 +70,14 @@ class Failures:
             )
         if "Not supported operation in secondary mode" in message:
             return ReadOnly(f"{self._url} was opened for reading: open it with access='write' to change it")
-        failed = f"{self._doing} {self._url} failed: {message.strip()}"
+        failed = f"{self._doing} {self._url} failed: {' '.join(_LINKED.sub('', message).split()).rstrip('.')}"
         if self._doing == "opening" and _NOT_WRITABLE.search(message):
             return StoreFailed(
                 f"{failed}. Writing to the store needs write permission for its folder; "
                 "reading needs read permission for all of its files"
             )
+        if is_damage(message):
+            return StoreFailed(f"{failed}. {REMEDY}")
         if "No space left" in message or "quota exceeded" in message:
             failed += ". Free some disk space and repeat this: nothing that was acknowledged is lost"
         return StoreFailed(failed)

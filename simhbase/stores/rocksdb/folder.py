@@ -7,9 +7,10 @@ from pathlib import Path
 
 from rocksdict import Rdict
 
-from simhbase.errors import TablesMissing, UsageError
+from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.stores import location
 from simhbase.stores.rocksdb.database import Failures
+from simhbase.stores.rocksdb.integrity import REMEDY, holds_rows
 from simhbase.stores.rocksdb.options import CONFIGURATION, TABLES, database_options
 
 
@@ -28,13 +29,25 @@ def options_of(url: str) -> str:
 
 
 def require_store(url: str, path: Path) -> None:
-    """Raises TablesMissing if there is no store, or an incomplete one."""
+    """Raises TablesMissing if there is no store, or an incomplete one; StoreFailed if one was damaged."""
     with Failures("opening", url):
         if not (path / "CURRENT").exists():
+            require_no_rows(url, path)
             raise nothing_there(url)
         missing = sorted(set(TABLES).difference(Rdict.list_cf(str(path), database_options())))
     if missing:
+        require_no_rows(url, path)
         raise TablesMissing(f"{url} lacks {', '.join(missing)}; tables create completes it")
+
+
+def require_no_rows(url: str, path: Path) -> None:
+    """Raises StoreFailed for files with rows in a folder that lacks the file or the tables that lead to them:
+    creating the store would build over them."""
+    if holds_rows(path):
+        raise StoreFailed(
+            f"{url} is damaged: its folder holds files with rows, but its file CURRENT (one line: the name "
+            f"of the newest MANIFEST file) or its MANIFEST file is missing or incomplete. {REMEDY}"
+        )
 
 
 def nothing_there(url: str) -> TablesMissing:

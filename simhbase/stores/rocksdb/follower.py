@@ -7,19 +7,21 @@ import shutil
 import time
 import weakref
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
 from rocksdict import AccessType, Options, Rdict
 
-from simhbase.errors import StoreFailed
-from simhbase.stores.rocksdb.database import Database, Failures
+from simhbase.errors import StoreBusy, StoreFailed
+from simhbase.stores.rocksdb.database import LINKS, Database, Failures
 from simhbase.stores.rocksdb.folder import require_store
+from simhbase.stores.rocksdb.integrity import Growth, growth_of, require_whole
 from simhbase.stores.rocksdb.memory import Memory
 from simhbase.stores.rocksdb.options import CONFIGURATION, open_rdict
 
-OPENING_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2)  # seconds
+PATIENCE = 20.0  # seconds in which the writer leaves the files alone for as long as an opening takes
+_PAUSE = 0.01  # seconds
 
 
 def _remove_folder(folder: str, process: int) -> None:
@@ -44,34 +46,51 @@ class Follower:
             self._folder = mkdtemp(prefix="simhbase-reader-")  # for the messages of RocksDB
         self._end = weakref.finalize(self, _remove_folder, self._folder, os.getpid())
         self._links: Path | None = None
-        self._seen = _Progress((), ())
+        self._seen = Growth((), ())
 
     def open(self, options: Options, memory: Memory) -> Database:
         """Open a reader of everything written so far. options, memory: shared by readers opened one after the
-        other, so that their statistics add up."""
-        for pause in OPENING_PAUSES:
-            try:
-                return self._open(options, memory)
-            except StoreFailed:  # the writer may delete a file between listing and opening it
-                time.sleep(pause)
-        return self._open(options, memory)
+        other, so that their statistics add up.
 
-    def _open(self, options: Options, memory: Memory) -> Database:
+        The writer may add and remove files meanwhile, which the reader then lacks: it is opened again. Raises
+        TablesMissing, StoreBusy, StoreFailed.
+        """
+        end = time.monotonic() + PATIENCE
+        while True:
+            before = growth_of(self._path)
+            try:
+                database = self._open(before, options, memory)
+            except StoreFailed:
+                if not growth_of(self._path).has_other_files(before):
+                    raise
+            else:
+                if growth_of(self._path).manifest == before.manifest:
+                    return database
+                database.close()
+            if time.monotonic() > end:
+                raise StoreBusy(
+                    f"the files of {self._url} change faster than they can be opened: repeat this when its "
+                    "writer has less to do, or read through the writing process (simhbase serve)"
+                )
+            time.sleep(_PAUSE)
+
+    def _open(self, seen: Growth, options: Options, memory: Memory) -> Database:
         require_store(self._url, self._path)
         with Failures("opening", self._url):
-            self._seen = _progress(self._path)
-            database = Database(self._url, self._open_rdict(options, memory), self._path, options, memory)
+            self._seen = seen
+            require_whole(self._url, self._path, partial(self._open_rdict, memory))
+            rdict = self._open_rdict(memory, options, AccessType.secondary(self._folder))
+            database = Database(self._url, rdict, self._path, options, memory)
             # A flush deleted logs before they were replayed; their rows are in files now.
             self._catch_up(database)
         return database
 
-    def _open_rdict(self, options: Options, memory: Memory) -> Rdict:
-        access = AccessType.secondary(self._folder)
+    def _open_rdict(self, memory: Memory, options: Options, access: AccessType) -> Rdict:
         if self._links is None:
             try:
                 return open_rdict(self._path, options, access, memory)
             except OSError:  # rocksdict writes a configuration file even for reading
-                self._links = Path(self._folder, "store")
+                self._links = Path(self._folder, LINKS)
                 self._links.mkdir()
         _link_files(self._path, self._links)
         return open_rdict(self._links, options, access, memory)
@@ -81,18 +100,18 @@ class Follower:
             _link_files(self._path, self._links)
         database.catch_up()
 
-    def is_behind(self) -> _Progress | None:
+    def is_behind(self) -> Growth | None:
         """The writer's progress, None if nothing has been written since the last check."""
         with Failures("refreshing", self._url):
-            now = _progress(self._path)
+            now = growth_of(self._path)
         return None if now == self._seen else now
 
-    def level(self, database: Database, now: _Progress) -> Database:
+    def level(self, database: Database, now: Growth) -> Database:
         """This reader, or a new one, that has seen everything written by `now`."""
         with Failures("refreshing", self._url):
             if now.manifest == self._seen.manifest:
                 self._catch_up(database)
-                if _progress(self._path).manifest == now.manifest:
+                if growth_of(self._path).manifest == now.manifest:
                     self._seen = now
                     return database
         return self.open(database.options, database.memory)
@@ -110,23 +129,3 @@ def _link_files(store: Path, links: Path) -> None:
         if file.name != CONFIGURATION:
             with suppress(FileExistsError):
                 (links / file.name).symlink_to(file)
-
-
-@dataclass(frozen=True, slots=True)
-class _Progress:
-    """Names and sizes of the files that grow with a flush (manifest) or any write (log)."""
-
-    manifest: tuple[tuple[str, int], ...]
-    logs: tuple[tuple[str, int], ...]
-
-
-def _progress(path: Path) -> _Progress:
-    return _Progress(_sizes(path, "MANIFEST-*"), _sizes(path, "*.log"))
-
-
-def _sizes(path: Path, pattern: str) -> tuple[tuple[str, int], ...]:
-    sizes = []
-    for file in sorted(path.glob(pattern)):
-        with suppress(FileNotFoundError):  # the writer deletes files at any time
-            sizes.append((file.name, file.stat().st_size))
-    return tuple(sizes)

@@ -15,6 +15,7 @@ from rocksdict import (
     BlockBasedOptions,
     Cache,
     DBCompressionType,
+    DBRecoveryMode,
     Options,
     Rdict,
     ReadOptions,
@@ -60,6 +61,9 @@ def database_options() -> Options:
     # The log is kept until every table is flushed, and an opening reader replays it: 1 microsecond per row,
     # 2 s at worst.
     options.set_max_total_wal_size(32 << 20)
+    # A log that was cut by a crash opens with all writes before the cut. By default a damaged byte also hides
+    # all writes behind it.
+    options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     # It replays the manifest, too.
     options.set_max_manifest_file_size(1 << 20)
     # By default 16 threads are started for every table whenever a reader catches up, which takes 3 to 20 ms

@@ -1,0 +1,101 @@
+"""Detects lost and damaged files when a store is opened.
+
+RocksDB does not always do so. A secondary instance leaves out data files that it cannot open, and takes a log
+or an end of the manifest that is gone for one that was never written. So every opening starts with
+`require_whole`.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rocksdict import AccessType, Options, Rdict
+
+from simhbase.errors import StoreFailed
+from simhbase.stores.rocksdb.options import database_options
+
+REMEDY = (
+    "A file of the store is lost or damaged: change nothing in its folder, and put back that file from a "
+    "copy, or restore a snapshot to another folder (simhbase tables restore SNAPSHOT --store rocksdb:NEW)"
+)
+_DAMAGE = re.compile(r"Corruption|No such file|Is a directory|Not a directory|Input/output error")
+# The first record of a log: checksum, length and type; then the sequence number of its first write.
+_RECORD = struct.Struct("<IHBQ")
+_WHOLE, _FIRST = 1, 2  # types of records that begin with a sequence number
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Names and sizes of the files that grow with a flush (manifest) or any write (log)."""
+
+    manifest: tuple[tuple[str, int], ...]
+    logs: tuple[tuple[str, int], ...]
+
+    def has_other_files(self, earlier: Growth) -> bool:
+        """True if the writer has added or removed files since."""
+        return self.manifest != earlier.manifest or dict(self.logs).keys() != dict(earlier.logs).keys()
+
+
+def growth_of(path: Path) -> Growth:
+    return Growth(_sizes(path, "MANIFEST-*"), _sizes(path, "*.log"))
+
+
+def _sizes(path: Path, pattern: str) -> tuple[tuple[str, int], ...]:
+    sizes = []
+    for file in sorted(path.glob(pattern)):
+        with suppress(FileNotFoundError):  # the writer deletes files at any time
+            sizes.append((file.name, file.stat().st_size))
+    return tuple(sizes)
+
+
+def is_damage(message: str) -> bool:
+    """True if an error of RocksDB says that a file is lost or damaged."""
+    return bool(_DAMAGE.search(message))
+
+
+def holds_rows(path: Path) -> bool:
+    """True for a folder with files that hold rows, which an interrupted creation does not leave."""
+    return any(path.glob("*.sst")) or any(size for _, size in _sizes(path, "*.log"))
+
+
+def require_whole(url: str, path: Path, open_rdict: Callable[[Options, AccessType], Rdict]) -> None:
+    """Open all data files of a store once, read-only, and see that its log continues where they end.
+
+    Takes 0.15 s for 1,000 files. Raises StoreFailed, and the exceptions of rocksdict.
+    """
+    with TemporaryDirectory(prefix="simhbase-reader-") as no_logs:
+        options = database_options()
+        options.set_wal_dir(no_logs)  # the opening after this one replays the logs
+        opened = open_rdict(options, AccessType.read_only(error_if_log_file_exist=False))
+        try:
+            written = opened.latest_sequence_number()
+            oldest = opened.property_int_value("rocksdb.min-log-number-to-keep") or 0
+        finally:
+            opened.close()
+    logs = sorted(path.glob("*.log"), key=lambda file: int(file.stem))
+    if not any(int(log.stem) >= oldest for log in logs):
+        raise StoreFailed(
+            f"opening {url} failed: its log {oldest:06}.log, or a later one, is missing. {REMEDY}"
+        )
+    begins = next(filter(None, map(_first_write, logs)), 0)
+    if begins > written + 1:
+        raise StoreFailed(
+            f"opening {url} failed: the writes from {written + 1:,} to {begins - 1:,} are in none of its "
+            f"files. Its MANIFEST was cut short, or a log before {logs[0].name} is missing. {REMEDY}"
+        )
+
+
+def _first_write(log: Path) -> int:
+    """The sequence number of a log's first write, 0 if it has none."""
+    with suppress(FileNotFoundError), log.open("rb") as file:
+        head = file.read(_RECORD.size)
+        if len(head) == _RECORD.size:
+            _, _, kind, number = _RECORD.unpack(head)
+            return int(number) if kind in (_WHOLE, _FIRST) else 0
+    return 0
