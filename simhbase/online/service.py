@@ -3,6 +3,7 @@ elsewhere."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -23,7 +24,7 @@ from simhbase.online.settings import Settings
 from simhbase.online.shared import SharedLookups
 
 STATS_KEPT = 10.0  # seconds
-READY_SECONDS, READY_WAITING = 5.0, 16
+READY_SECONDS, READY_KEPT = 5.0, 1.0
 SHARE_OF_CLAIM = 0.9  # of a request's time limit that a claim may wait for others
 
 
@@ -42,7 +43,8 @@ class Service:
         # even when many requests wait, and may hang.
         self._claims = Calls(limits.threads, limits.waiting, limits.seconds)
         self._comparing = Calls(limits.comparing_threads, limits.comparing_waiting, limits.seconds)
-        self._checks = Calls(1, READY_WAITING, READY_SECONDS)
+        self._checks = Calls(1, 1, READY_SECONDS)
+        self._ready: tuple[float, asyncio.Task[None]] | None = None  # monotonic time of its start
         self._counted: tuple[float, datetime, Stats] | None = None  # monotonic time, time, size
         self._claims_since: dict[object, float] = {}
 
@@ -153,8 +155,13 @@ class Service:
         return answers.Alive()
 
     async def readyz(self) -> answers.Alive:
-        """Checks that the store answers, has the same tables as at the start, and can be written to."""
-        await self._checks.run(self._index.require_ready)
+        """Checks that the store answers, has the same tables as at the start, and can be written to. Checks at
+        most once a second; requests in between share the answer."""
+        now = time.monotonic()
+        if self._ready is None or (self._ready[1].done() and now - self._ready[0] >= READY_KEPT):
+            check = self._checks.run(self._index.require_ready)
+            self._ready = now, asyncio.create_task(check)
+        await asyncio.shield(self._ready[1])  # the others wait on, should this request be cancelled
         return answers.Alive()
 
     async def numbers(self) -> bytes:

@@ -23,7 +23,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from unicodedata import is_normalized, normalize
+from itertools import groupby
+from unicodedata import combining, is_normalized, normalize
 
 import numpy as np
 import regex
@@ -37,6 +38,8 @@ from simhbase.text.variants import GONE, CharacterTable, replaced
 # first, and most texts avoid the much slower normalize.
 _COMMON = tuple((character, normalize("NFKC", character)) for character in "，：；？！（）％\u3000\xa0…℃")
 _NEITHER_ASCII_NOR_HAN = re.compile("[^\x00-\x7f\u4e00-\u9fff、。《》“”·—]+")
+# `normalize` sorts the marks of a letter by insertion, in quadratic time. (Halfwidth voiced marks are letters.)
+_MANY_MARKS = regex.compile(r"[\p{M}\uff9e\uff9f]{64,}")
 
 LATEST, SEEN, EVERY = "nfkc-lower-v3", "nfkc-lower-seen", "nfkc-lower-space"
 NORMALISATIONS = (LATEST, SEEN, EVERY)  # older ones: of existing stores, which keep them
@@ -68,14 +71,17 @@ _RANGE = re.compile("(.)(?:-(.))?", re.DOTALL)  # an item of the lists above
 HAN = "々〇\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
 KANA = "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\U0001aff0-\U0001b16f"
 VOICED = "\u3099\u309a"  # marks that compose with kana
-# White space that is removed.
+# White space that is removed. A pattern begins where a run of white space does: from each place within a long
+# one, the search for its end would take quadratic time.
 _SPACE = {
     SEEN: re.compile(f" (?<=[{HAN}] )(?=[{HAN}])"),
     LATEST: re.compile(f" (?:(?<=[{HAN}] )(?=[{HAN}])|(?<=[{KANA}] )(?![{VOICED}])|(?=[{KANA}]))"),
 }
 SPACES = {
     SEEN: re.compile(rf"(?<=[{HAN}])\s+(?=[{HAN}])"),
-    LATEST: re.compile(rf"(?<=[{HAN}])\s+(?=[{HAN}])|(?<=[{KANA}])\s+(?![\s{VOICED}])|\s+(?=[{KANA}])"),
+    LATEST: re.compile(
+        rf"(?<=[{HAN}])\s+(?=[{HAN}])|(?<=[{KANA}])\s+(?![\s{VOICED}])|(?<!\s)\s+(?=[{KANA}])"
+    ),
 }
 
 
@@ -87,10 +93,14 @@ def _letters_of(scripts: tuple[str, ...]) -> regex.Pattern[str]:
 
 _LETTER_JOINED, _LETTER_UNSPACED = _letters_of(JOINED), _letters_of(UNSPACED)
 _LETTER_EITHER = _letters_of(JOINED + UNSPACED).pattern
-# Grapheme clusters, extended by those whose form depends on invisible characters between them.
+# Grapheme clusters, extended by those whose form depends on invisible characters between them. Regional
+# indicators compose with nothing, and \X would count back to the first of a run at each.
+_REGIONAL = "[\U0001f1e6-\U0001f1ff]"
 _NOT_SEEN = rf"(?:[{_UNSEEN}{_CONTROL}{_PRIVATE}]++\p{{M}}*+)*+"
 CLUSTER = regex.compile(
-    rf"\X{_NOT_SEEN}(?:(?<={_LETTER_EITHER}[{_UNSEEN}]+)(?={_LETTER_EITHER})\X{_NOT_SEEN})*", regex.V1
+    rf"(?:{_REGIONAL}|\X){_NOT_SEEN}"
+    rf"(?:(?<={_LETTER_EITHER}[{_UNSEEN}]+)(?={_LETTER_EITHER})\X{_NOT_SEEN})*",
+    regex.V1,
 )
 
 # Characters that are in no token, and across which neighbours never interact: NFKC composes none of them with
@@ -206,10 +216,21 @@ def _nfkc(text: str) -> str:
         text = text.replace(character, replacement)
     if is_normalized("NFKC", text):
         return text
-    text = _NEITHER_ASCII_NOR_HAN.sub(lambda run: normalize("NFKC", run[0]), text)
+    text = _NEITHER_ASCII_NOR_HAN.sub(_nfkc_of_run, text)
     if is_normalized("NFKC", text):
         return text
     return normalize("NFKC", text)
+
+
+def _nfkc_of_run(run: re.Match[str]) -> str:
+    return normalize("NFKC", _MANY_MARKS.sub(_ordered, run[0]))
+
+
+def _ordered(marks: regex.Match[str]) -> str:
+    """Many marks in canonical order (Unicode, section 3.11): each stretch without a starter is sorted."""
+    decomposed = "".join(normalize("NFKD", mark) for mark in marks[0])
+    stretches = groupby(decomposed, key=lambda mark: combining(mark) > 0)
+    return "".join("".join(sorted(stretch, key=combining)) for _, stretch in stretches)
 
 
 def pieces(text: str) -> Iterator[str]:

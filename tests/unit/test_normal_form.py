@@ -5,7 +5,9 @@ add texts: python -m tests.unit.test_normal_form > tests/golden/normal_forms.jso
 those of an earlier form.
 """
 
+import random
 import sys
+import time
 import unicodedata
 from pathlib import Path
 
@@ -201,6 +203,33 @@ def test_characters_that_are_not_seen_are_one_cluster_with_what_they_follow(text
 def test_the_table_of_what_is_not_seen_is_what_is_searched_for():
     searched = [bool(_UNSEEN_RUN.fullmatch(chr(point))) for point in range(sys.maxunicode + 1)]
     assert unseen_points().tolist() == searched
+
+
+@pytest.mark.parametrize(
+    "run", [" ", "\u3000", "か  ", "\U0001f1e6", "\u0301\u0316", "\u0301\uff9e", "\u200b", "\u0e01\u200b", "\xad\u0301"]
+)
+def test_long_runs_take_linear_time(run):
+    """A run that is eight times as long takes about eight times as long, and not 64 times."""
+
+    def seconds(count):
+        text = f"a{run * count}b"
+        times = []
+        for _ in range(3):
+            start = time.process_time()
+            difference(text, "one two three")
+            times.append(time.process_time() - start)
+        return min(times)
+
+    assert seconds(16_000) < 24 * seconds(2_000)
+
+
+def test_marks_are_ordered_as_unicode_orders_them():
+    """Many marks on a letter, which are sorted before Unicode's normalisation is called, get the same form."""
+    chance = random.Random(1)
+    for letter in "a中か" * 100:
+        marks = chance.choices("\u0301\u0316\u0344\u0f73\u3099\uff9e\uff9f\u0e34\u093f\u0345\u0327", k=80)
+        text = f"{letter}{''.join(marks)}b"
+        assert normalise(text, NormalForm(EVERY)) == unicodedata.normalize("NFKC", text)
 
 
 def test_a_fold_that_is_none_is_refused():

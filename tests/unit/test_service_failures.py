@@ -88,6 +88,37 @@ def test_comparing_keeps_no_writer_waiting_and_has_a_queue_of_its_own() -> None:
         asyncio.run(ask(create_app(index, Settings("memory:", limits=limits), ServiceMetrics())))
 
 
+def test_readiness_is_checked_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests for /readyz share a check that is running or less than a second old."""
+    may_end = threading.Event()
+    checks = 0
+
+    def slowly() -> None:
+        nonlocal checks
+        checks += 1
+        may_end.wait()
+
+    async def ask(app: ASGIApp) -> None:
+        def asking() -> list[asyncio.Task[Any]]:
+            return [asyncio.create_task(asked(app, "GET", "/readyz")) for _ in range(40)]
+
+        monkeypatch.setattr("simhbase.online.service.READY_KEPT", 3600.0)
+        requests = asking()
+        await asyncio.sleep(0)  # each of them has begun
+        requests.pop().cancel()
+        may_end.set()
+        requests += asking()
+        assert {(await each)[0] for each in requests} == {200}
+        assert checks == 1
+        monkeypatch.setattr("simhbase.online.service.READY_KEPT", 0.0)
+        await asked(app, "GET", "/readyz")
+        assert checks == 2
+
+    with simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index:
+        monkeypatch.setattr(index, "require_ready", slowly)
+        asyncio.run(ask(create_app(index, Settings("memory:"), ServiceMetrics())))
+
+
 def test_what_nobody_has_thought_of_is_in_the_log_and_not_in_the_answer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
