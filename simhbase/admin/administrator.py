@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from simhbase.admin.hot import Hot, hottest
-from simhbase.admin.stats import measure
+from simhbase.admin.removal import Removal
+from simhbase.admin.stats import estimated_documents, measure
 from simhbase.errors import UsageError
 from simhbase.index import Index
 from simhbase.index.load_log import LoadState, all_loads, forget_load
 from simhbase.index.moment import milliseconds
 from simhbase.index.part import WHOLE, Part, part_of
-from simhbase.index.writer import remove_older
+from simhbase.index.reader import expired_before
+from simhbase.index.writer import known_in, remove_older
 from simhbase.model import Moment, Stats
 from simhbase.progress import Progress, counting, no_progress
 
@@ -59,6 +62,37 @@ class Administrator:
             index.same_tables(),
         ):
             return remove_older(index.store, index.writer, before, note)
+
+    def count_older_than(self, moment: Moment, *, progress: Progress = no_progress) -> Removal:
+        """Count the documents that `delete_older_than` would remove, and all. Reads the documents table."""
+        index = self.index
+        before = milliseconds(moment, index.clock())
+        return self._counted(lambda documents: sum(version < before for version in documents), progress)
+
+    def documents(self, least: int, *, progress: Progress = no_progress) -> int:
+        """Number of stored documents: the store's estimate if it is more than `least`, else exact, which
+        reads the documents table."""
+        estimate = estimated_documents(self.index.store)
+        return estimate if estimate > least else self._counted(lambda documents: 0, progress).of
+
+    def _counted(self, removed: Callable[[Sequence[int]], int], progress: Progress) -> Removal:
+        """Counts documents, given a function of the versions of some."""
+        index = self.index
+        index.store.refresh()
+        earliest = expired_before(index.store, index.clock())
+        table = index.store.records("documents")
+        count = total = 0
+        with (
+            counting(progress, "documents", lambda: table.approximate_size().rows) as note,
+            index.same_tables(),
+        ):
+            for batch in table.iterate():
+                stored = [each.version for each in known_in(batch).values() if each.stored]
+                alive = [version for version in stored if version >= earliest]
+                count += removed(alive)
+                total += len(alive)
+                note(len(batch))
+        return Removal(count, total, "documents", index.store.url)
 
     def loads(self) -> list[LoadState]:
         """List the last run of each load into the store: running, stopped or finished."""

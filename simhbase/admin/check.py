@@ -18,6 +18,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.admin.removal import Agree, Removal
 from simhbase.admin.stats import sizes
 from simhbase.admin.vacuum import GRACE, Vacuum, VacuumReport, last_written
 from simhbase.drawers.rowkeys import decode
@@ -64,7 +65,7 @@ class CheckReport:
     documents: that are stored; listings, index_rows: rows read; all by the last pass. problems, garbage:
     counts by kind in the first pass, with examples. Garbage is what crashes and updates leave in HBase: it
     takes space, but lookups ignore it. passes: more than one after a repair. clean: no problems, or
-    none left.
+    none left. removable: rows that a repair removes, by table, in the first pass.
     """
 
     documents: int = 0
@@ -75,20 +76,43 @@ class CheckReport:
     examples: dict[str, list[str]] = field(default_factory=dict)
     passes: int = 1
     clean: bool = True
+    removable: dict[str, int] = field(default_factory=Counter)
 
     @property
     def repairable(self) -> bool:
         """True if there are problems that a repair mends."""
         return bool(self.problems.keys() - {UNSKETCHED})
 
+    @property
+    def to_repair(self) -> bool:
+        """True if a repair has work."""
+        return self.repairable or bool(self.garbage)
+
+    def removals(self, url: str) -> Iterator[Removal]:
+        """What a repair would remove, by table."""
+        rows = {
+            "documents": self.documents + self.removable.get("documents", 0),
+            "fingerprints": self.listings,
+            "index": self.index_rows,
+        }
+        for table, count in self.removable.items():
+            yield Removal(count, rows[table], f"rows of the table {table}", url)
+
 
 def check(
-    url: str, repair: bool = False, *, part: Part | tuple[int, int] = WHOLE, progress: Progress = no_progress
+    url: str,
+    repair: bool = False,
+    *,
+    part: Part | tuple[int, int] = WHOLE,
+    agree: Agree | None = None,
+    progress: Progress = no_progress,
 ) -> CheckReport:
     """Compare the rows of a store's tables with each other.
 
     repair: repair problems until a pass finds none, and remove garbage older than a day. part: (1, 100)
-    checks the first of 100 equal parts of each table. progress: reports the rows read. Safe beside writers.
+    checks the first of 100 equal parts of each table. agree: called before a repair, for each table with the
+    number of rows that it would remove, which takes a pass before the repair; may raise. progress: reports
+    the rows read. Safe beside writers.
     Raises UsageError for an invalid part, and the errors of `simhbase.open`.
 
     `simhbase.tables.check` checks the attributes of the tables.
@@ -100,17 +124,27 @@ def check(
         def rows() -> int:
             return sum(size.rows for size in sizes(index.store).values()) // part.of
 
-        while len(passes) < (MOST_PASSES if repair else 1):
+        def checked(repair: bool) -> CheckReport:
             with counting(progress, "rows", rows) as note:
-                found = Checker(
-                    index.store, index.profile.index_scheme, repair, clock=index.clock, progress=note
-                ).check(part)
-            passes.append(found)
-            if not found.repairable and not found.garbage:
-                break
-    problems, garbage = dict(passes[0].problems), dict(passes[0].garbage)
-    examples = passes[0].examples
-    return replace(passes[-1], problems=problems, garbage=garbage, examples=examples, passes=len(passes))
+                scheme = index.profile.index_scheme
+                return Checker(index.store, scheme, repair, clock=index.clock, progress=note).check(part)
+
+        passes.append(checked(repair=repair and agree is None))
+        if repair and agree is not None and passes[0].to_repair:
+            for removal in passes[0].removals(url):
+                agree(removal)
+            passes.append(checked(repair=True))
+        while repair and passes[-1].to_repair and len(passes) < MOST_PASSES:
+            passes.append(checked(repair=True))
+    first = passes[0]
+    return replace(
+        passes[-1],
+        problems=dict(first.problems),
+        garbage=dict(first.garbage),
+        examples=first.examples,
+        removable={table: count for table, count in first.removable.items() if count},
+        passes=len(passes),
+    )
 
 
 def _chosen(batch: Sequence[Row], which: NDArray[np.bool_]) -> list[Row]:
@@ -282,6 +316,7 @@ class Checker:
         self, table: RecordTable, found: Sequence[tuple[bytes, int]], report: CheckReport
     ) -> None:
         self._note(report, UNREADABLE, [f"{table} {key.hex()}" for key, _ in found])
+        report.removable[table] += len(found)
         if self.repair and found:
             self.store.records(table).delete([key for key, _ in found], [version for _, version in found])
 
@@ -342,6 +377,7 @@ class Checker:
         self._remove_unreadable("fingerprints", unreadable, report)
         stray = self._stray_listings(listed)
         self._note(report, STRAY_LISTING, [f"{document} under {value:016x}" for value, document in stray])
+        report.removable["fingerprints"] += len(stray)
         if self.repair and stray:
             vacuum = Vacuum(self.store, self.scheme, self.grace, self.clock)
             vacuum.remove(stray, self._before, VacuumReport())
@@ -383,6 +419,7 @@ class Checker:
         stray[stray] = self._still_empty(values[stray])
         self._note(report, WRONG_ROW, [key.tobytes().hex() for key in keys[wrong]])
         self._note(report, STRAY_ROW, [f"{value:016x}" for value in values[stray].tolist()])
+        report.removable["index"] += int(np.count_nonzero(wrong) + np.count_nonzero(stray))
         going = wrong | stray
         if self.repair and going.any():
             self.store.drawers.remove(keys[going], times[going])

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 
+from simhbase.admin.removal import Agree, Removal
 from simhbase.admin.tables import open_like
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.index import rows
@@ -57,6 +58,7 @@ def migrate(
     profile: Profile | Mapping[str, object] | None = None,
     *,
     delete_missing: bool = False,
+    agree: Agree | None = None,
     progress: Progress = no_progress,
 ) -> MigrationReport:
     """Copy the documents of a store to another one, which may have other drawers. Texts are not needed.
@@ -65,7 +67,8 @@ def migrate(
     through a Thrift 2 gateway, with regions for as many documents and the same time to live). profile:
     parameters to change in the target: layout, k, bands, threshold; an existing target must agree.
     delete_missing: also delete documents that the source does not have, except those written during this run.
-    progress: reports the rows read.
+    agree: called before these are deleted, with their number, which takes another pass over the target; may
+    raise. progress: reports the rows read.
 
     Readers and writers of the source may continue. A repeated run copies what they changed: a document that
     is the same in both costs a read. Documents keep their versions; those with a later version in the target
@@ -85,13 +88,26 @@ def migrate(
         with open_like(to, wanted, stored, documents, source.store.ttl()) as target:
             _require_fitting(source, stored, target, _chosen(given, wanted))
             with counting(progress, "documents", lambda: documents) as note:
-                report = Migration(source, target, delete_missing, progress=note).run()
+                report = Migration(source, target, delete_missing, agree, progress=note).run()
             if report.added + report.updated >= SETTLED:
                 # Last, because it can be skipped.
                 with suppress(KeyboardInterrupt):
                     target.store.compact(progress)
     report.seconds = round(monotonic() - start, 3)
     return report
+
+
+def count_missing(url: str, to: str, *, progress: Progress = no_progress) -> Removal:
+    """Count the documents of a target that `migrate` with `delete_missing` would delete now, and all.
+
+    Changes nothing. Raises the errors of `migrate`, TablesMissing if the target does not exist.
+    """
+    with open_index(url, access="read") as source, open_index(to, access="read") as target:
+        _require_fitting(source, read_profile(source.store), target, {})
+        table = target.store.records("documents")
+        with counting(progress, "documents", lambda: table.approximate_size().rows) as note:
+            migration = Migration(source, target, delete_missing=True, progress=note)
+            return migration.count_missing(target.clock())
 
 
 def _chosen(given: Mapping[str, object], wanted: Profile) -> dict[str, object]:
@@ -132,6 +148,7 @@ class Migration:
     source: Index
     target: Index
     delete_missing: bool = False
+    agree: Agree | None = None
     progress: Callable[[int], None] = lambda rows: None
     copied_at_once: int = COPIED_AT_ONCE
 
@@ -192,6 +209,25 @@ class Migration:
 
     def _delete_missing(self, begun: int, report: MigrationReport) -> None:
         """Deletes documents of the target from before `begun` that the source does not have."""
+        if self.agree is not None:
+            self.agree(self.count_missing(begun))
+        for _, missing in self._missing(begun):
+            old = {document: version for document, version in missing.items() if version < begun}
+            report.too_young += len(missing) - len(old)
+            with defer_interrupts():
+                report.deleted += self.target.writer.delete_seen(old)
+
+    def count_missing(self, begun: int) -> Removal:
+        """Counts documents of the target from before `begun` that the source does not have, and all."""
+        removed = stored = 0
+        for there, missing in self._missing(begun):
+            removed += sum(version < begun for version in missing.values())
+            stored += there
+        return Removal(removed, stored, "documents", self.target.store.url)
+
+    def _missing(self, begun: int) -> Iterator[tuple[int, dict[str, int]]]:
+        """For each batch of the target, how many documents it stores, and the versions of those that the
+        source does not have."""
         self.source.store.refresh()  # another run may have copied newer documents
         earliest = alive_since(self.source.store, begun)
         for batch in self.target.store.records("documents").iterate():
@@ -202,10 +238,7 @@ class Migration:
                 for (document, version), cell in zip(there.items(), cells, strict=True)
                 if cell is None or cell.version < earliest
             }
-            old = {document: version for document, version in missing.items() if version < begun}
-            report.too_young += len(missing) - len(old)
-            with defer_interrupts():
-                report.deleted += self.target.writer.delete_seen(old)
+            yield len(there), missing
 
 
 def _joined(batches: Iterable[list[Row]], size: int) -> Iterator[list[Row]]:

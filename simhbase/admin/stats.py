@@ -44,6 +44,11 @@ def sizes(store: Store) -> dict[str, Size]:
     return {name: table.approximate_size() for name, table in [("index", store.drawers), *others]}
 
 
+def estimated_documents(store: Store) -> int:
+    """About how many documents a store has."""
+    return min(store.records(name).approximate_size().rows for name in ("documents", "fingerprints"))
+
+
 def _estimated(of_tables: Mapping[str, Size], scheme: Scheme) -> tuple[int, int, int]:
     rows = {name: size.rows for name, size in of_tables.items()}
     # Either table may have more rows than there are documents: deleted or uncompacted ones in documents,

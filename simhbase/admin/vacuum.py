@@ -21,6 +21,7 @@ from typing import cast
 
 import numpy as np
 
+from simhbase.admin.removal import Agree, Removal
 from simhbase.admin.stats import sizes
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.drawers.scheme import Scheme
@@ -66,26 +67,41 @@ def vacuum(
     older_than: float = GRACE,
     *,
     sweep: Part | tuple[int, int] | None = None,
+    agree: Agree | None = None,
     progress: Progress = no_progress,
 ) -> VacuumReport:
     """Remove obsolete rows of updated and deleted documents in HBase, and expired documents in an embedded
     store.
 
     older_than: minimum age in seconds; sweep: in HBase, (number, count) of a part of the listings to check as
-    well, for obsolete rows without a note, which crashes and concurrent updates leave; progress: reports the
-    rows read. Safe beside readers and writers; may be stopped and repeated. Raises UsageError for less than
-    four hours, and the errors of `simhbase.open`.
+    well, for obsolete rows without a note, which crashes and concurrent updates leave; agree: called before
+    anything is removed, with the number of these, which takes another pass over the part; may raise;
+    progress: reports the rows read. Safe beside readers and writers; may be stopped and repeated. Raises
+    UsageError for less than four hours, and the errors of `simhbase.open`.
     """
     start = monotonic()
     part = None if sweep is None else part_of(sweep)
     with open_index(url) as index:
         table = index.store.records("obsolete" if keeps_hints(index.store) else "documents")
         with counting(progress, "rows", lambda: table.approximate_size().rows) as note:
-            report = Vacuum(
-                index.store, index.profile.index_scheme, older_than, index.clock, progress=note
-            ).run(part)
+            work = Vacuum(index.store, index.profile.index_scheme, older_than, index.clock, progress=note)
+            if part is not None and agree is not None and keeps_hints(index.store):
+                agree(work.count_stale(part))
+            report = work.run(part)
     report.seconds = round(monotonic() - start, 3)
     return report
+
+
+def count_stale(
+    url: str, sweep: Part | tuple[int, int], older_than: float = GRACE, *, progress: Progress = no_progress
+) -> Removal:
+    """Count the listings in a part that `vacuum` with this `sweep` would remove, and all. Changes nothing."""
+    part = part_of(sweep)
+    with open_index(url, access="read") as index:
+        table = index.store.records("fingerprints")
+        with counting(progress, "rows", lambda: table.approximate_size().rows // part.of) as note:
+            scheme = index.profile.index_scheme
+            return Vacuum(index.store, scheme, older_than, index.clock, progress=note).count_stale(part)
 
 
 @dataclass(frozen=True)
@@ -174,6 +190,22 @@ class Vacuum:
             old = [rows.parse_listing(key) for key, cell in batch if cell.version < before]
             self.remove([each for each in old if each], before, report)
             self.progress(len(batch))
+
+    def count_stale(self, part: Part) -> Removal:
+        """Counts the listings of a part that are old and lead nowhere, and all."""
+        before = self.clock() - int(self.grace * 1000)
+        stale = total = 0
+        for batch in self.store.records("fingerprints").iterate(*part.keys()):
+            old = [rows.parse_listing(key) for key, cell in batch if cell.version < before]
+            listings = [each for each in old if each]
+            stored = known(self.store, [document for _, document in listings])
+            stale += sum(
+                not (found and found.is_listed_under(fingerprint))
+                for (fingerprint, _), found in zip(listings, stored, strict=True)
+            )
+            total += len(batch)
+            self.progress(len(batch))
+        return Removal(stale, total, "listed fingerprints", self.store.url)
 
     def _batch_rows(self, before: int, report: VacuumReport) -> None:
         """Removes rows of claim batches that have not changed for the grace time."""

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import click
 
+from simhbase.cli.consent import Consent, consent_options
 from simhbase.cli.options import Group, converted, fingerprint_option, future, option, store_option
 from simhbase.cli.output import Output, json_option
 from simhbase.errors import UsageError
@@ -56,16 +57,27 @@ def add(
 @_ids_argument
 @store_option
 @fingerprint_option("A muted fingerprint. Repeatable.")
+@consent_options()
 @json_option
-def remove(ids: Sequence[str], fingerprints: Sequence[int], url: str, output: Output) -> None:
+def remove(
+    ids: Sequence[str], fingerprints: Sequence[int], url: str, consent: Consent, output: Output
+) -> None:
     """Remove documents or fingerprints from the mute list.
 
-    Those that are not on it are ignored.
+    Those that are not on it are ignored. Asks before it removes more than half of the entries, or all of
+    fewer than ten; without a terminal it then needs --yes.
     """
     _require_names(ids, fingerprints)
+    from simhbase.admin.removal import Removal
     from simhbase.index import open_index
 
-    with open_index(url) as index:
+    with open_index(url, access="read" if consent.dry_run else "write") as index:
+        muted = index.muted()
+        going = [each for each in muted if each.id in ids or each.fingerprint in fingerprints]
+        if consent.dry_run:
+            output.summary({"would_remove": len(going), "muted": len(muted)})
+            return
+        consent.require(Removal(len(going), len(muted), "muted entries", index.store.url))
         removed = index.unmute(ids, fingerprints)
         output.summary({"removed": removed, "muted": len(index.muted())})
 

@@ -34,6 +34,7 @@ _RARE = (
     "unreadable_sources",
     "lost_sketches",
     "unreadable_rows",
+    "removable",
 )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simhbase.cli.consent import Consent, consent_options
 from simhbase.cli.options import (
     Group,
     converted,
@@ -237,22 +238,25 @@ def _print_script(script: str, output: Output) -> None:
 
 @tables.command(short_help="Delete a store with all its data.")
 @store_option
-@option("--yes", "Do not ask.")
+@consent_options()
 @json_option
-def drop(url: str, yes: bool, output: Output) -> None:
+def drop(url: str, consent: Consent, output: Output) -> None:
     """Delete a store with all its data, or the remains of an interrupted creation.
 
     'simhbase tables snapshot' makes a copy first (in PostgreSQL, pg_dump; in Redis, BGSAVE). In HBase, a
     namespace created by 'simhbase tables create' is deleted with its last table; in PostgreSQL, a schema that
-    is empty then.
+    is empty then. Asks first; without a terminal, give --yes.
     """
     from simhbase.admin import tables as store_tables
 
-    if not yes:
+    if consent.dry_run or not consent.yes:
         names, documents = store_tables.listed(url)
         content = "not complete" if documents is None else f"about {documents:,} documents"
         place = "" if url in names else f" of {url}"
+        if consent.dry_run:
+            output.summary({"store": url, "would_drop": list(names), "documents": documents})
+            return
         message("'simhbase tables snapshot' makes a copy (in PostgreSQL, pg_dump; in Redis, BGSAVE)")
-        click.confirm(f"Delete {', '.join(names)} ({content}){place}?", abort=True, err=True)
+        consent.ask(f"delete {', '.join(names)} ({content}){place}")
     store_tables.drop(url)
     output.summary({"store": url, "dropped": True})

@@ -155,8 +155,8 @@ class Service:
         return answers.Alive()
 
     async def readyz(self) -> answers.Alive:
-        """Checks that the store answers, has the same tables as at the start, and can be written to. Checks at
-        most once a second; requests in between share the answer."""
+        """Checks that the store answers, has the same tables as at the start, and can be written to. Checks
+        at most once a second; requests in between share the answer."""
         now = time.monotonic()
         if self._ready is None or (self._ready[1].done() and now - self._ready[0] >= READY_KEPT):
             check = self._checks.run(self._index.require_ready)

@@ -38,7 +38,8 @@ from simhbase.text.variants import GONE, CharacterTable, replaced
 # first, and most texts avoid the much slower normalize.
 _COMMON = tuple((character, normalize("NFKC", character)) for character in "，：；？！（）％\u3000\xa0…℃")
 _NEITHER_ASCII_NOR_HAN = re.compile("[^\x00-\x7f\u4e00-\u9fff、。《》“”·—]+")
-# `normalize` sorts the marks of a letter by insertion, in quadratic time. (Halfwidth voiced marks are letters.)
+# `normalize` sorts the marks of a letter by insertion, in quadratic time. (Halfwidth voiced marks are letters
+# with the forms of marks.)
 _MANY_MARKS = regex.compile(r"[\p{M}\uff9e\uff9f]{64,}")
 
 LATEST, SEEN, EVERY = "nfkc-lower-v3", "nfkc-lower-seen", "nfkc-lower-space"

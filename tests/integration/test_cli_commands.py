@@ -691,17 +691,6 @@ def test_tables_of_128_bits_are_refused(tmp_path):
     assert b"--set bits" in done.stderr
 
 
-def test_drop_asks_first(tmp_path):
-    load(tmp_path, {"a": 0, "b": 1}, *STORE)
-    kept = run("tables", "drop", *STORE, cwd=tmp_path, stdin=b"n\n")
-    assert kept.returncode == 1
-    assert b"rocksdb:s.db" in kept.stderr
-    assert b"unexpected" not in kept.stderr
-    assert (tmp_path / "s.db").is_dir()
-    assert run("tables", "drop", *STORE, cwd=tmp_path, stdin=b"y\n").returncode == 0
-    assert not (tmp_path / "s.db").exists()
-
-
 @pytest.mark.parametrize(
     "command",
     [
@@ -745,7 +734,7 @@ def test_deleted_documents_are_not_found_any_more(tmp_path):
 def test_ids_to_delete_may_come_with_a_byte_order_mark(tmp_path):
     load(tmp_path, {"a": 0, "b": 1}, *STORE)
     (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\r\n")
-    done = run("delete", "--ids-file", "ids.txt", "--json", *STORE, cwd=tmp_path)
+    done = run("delete", "--yes", "--ids-file", "ids.txt", "--json", *STORE, cwd=tmp_path)
     assert json.loads(done.stdout) == {"ids": 2, "deleted": 2}
     assert done.stderr == b""
 
@@ -754,12 +743,12 @@ def test_ids_to_delete_may_come_with_a_byte_order_mark(tmp_path):
 def test_ids_to_delete_may_be_compressed(tmp_path, compress):
     load(tmp_path, {"a": 0, "b": 1}, *STORE)
     (tmp_path / "ids").write_bytes(compress(b"a\nb\n"))
-    assert result("delete", "--ids-file", "ids", *STORE, cwd=tmp_path) == {"ids": 2, "deleted": 2}
+    assert result("delete", "--yes", "--ids-file", "ids", *STORE, cwd=tmp_path) == {"ids": 2, "deleted": 2}
 
 
 def test_delete_names_ids_that_are_not_stored(tmp_path):
     load(tmp_path, {"a": 0}, *STORE)
-    done = run("delete", "A", "\udcff", "a", *STORE, cwd=tmp_path)
+    done = run("delete", "--yes", "A", "\udcff", "a", *STORE, cwd=tmp_path)
     assert done.returncode == 0
     assert done.stderr.decode() == "not stored in rocksdb:s.db: A, \\udcff\n"
     many = run("delete", *(f"n{number}" for number in range(11)), *STORE, cwd=tmp_path)
@@ -830,6 +819,7 @@ def test_a_clean_store_passes_the_check(tmp_path):
         "examples": {},
         "passes": 1,
         "clean": True,
+        "removable": {},
     }
 
 
@@ -848,7 +838,7 @@ def test_a_damaged_store_fails_the_check_until_it_is_repaired(tmp_path):
 
     mended = result("check", "--repair", *STORE, cwd=tmp_path)
     assert mended["problems"].items() >= problems.items()
-    assert (mended["clean"], mended["passes"]) == (True, 2)
+    assert (mended["clean"], mended["passes"]) == (True, 3)
     assert result("check", *STORE, cwd=tmp_path)["problems"] == {}
     near = result("find", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)
     assert matches(near) == [("a", 0), ("b", 0)]

@@ -56,7 +56,7 @@ def test_a_process_that_has_the_store_open_follows_the_list(tmp_path, url, monke
         done = run_alone("mute", "add", "a", "--store", url, cwd=tmp_path)
         assert done.returncode == 0, done.stderr.decode()
         assert [match.id for match in reader.find(TEXT).matches] == ["b"]
-        assert run_alone("mute", "remove", "a", "--store", url, cwd=tmp_path).returncode == 0
+        assert run_alone("mute", "remove", "--yes", "a", "--store", url, cwd=tmp_path).returncode == 0
         assert [match.id for match in reader.find(TEXT).matches] == ["a", "b"]
 
 

@@ -58,7 +58,7 @@ def test_a_minhash_store_from_its_creation_to_its_last_document(tmp_path, corpus
     assert result("tables", "check", *STORE, cwd=tmp_path)["same"]
     printed = result("fingerprint", *STORE, corpus, cwd=tmp_path)
     assert [row["fingerprint"] for row in printed] == [answer["fingerprint"] for answer in answers]
-    result("delete", *STORE, "d0", "d1", "d2", "d3", cwd=tmp_path)
+    result("delete", "--yes", *STORE, "d0", "d1", "d2", "d3", cwd=tmp_path)
     assert result("stats", *STORE, "--exact", cwd=tmp_path)["index_rows"] == 0
 
 

@@ -106,8 +106,8 @@ def test_what_an_interrupted_creation_left_is_dropped_after_the_same_question(tm
     half.create_column_family("index", Options(raw_mode=True)).close()
     half.close()
     drop = ("tables", "drop", "--store", "rocksdb:s.db")
-    kept = run(*drop, cwd=tmp_path, stdin=b"n\n")
-    assert (kept.returncode, b"Delete rocksdb:s.db (not complete)?" in kept.stderr) == (1, True)
-    assert run(*drop, cwd=tmp_path, stdin=b"y\n").returncode == 0
+    kept = run(*drop, cwd=tmp_path)
+    assert (kept.returncode, b"delete rocksdb:s.db (not complete): give --yes" in kept.stderr) == (2, True)
+    assert run(*drop, "--yes", cwd=tmp_path).returncode == 0
     assert list(tmp_path.iterdir()) == []
-    assert run(*drop, cwd=tmp_path, stdin=b"y\n").returncode == 10
+    assert run(*drop, cwd=tmp_path).returncode == 10

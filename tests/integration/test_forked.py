@@ -31,7 +31,7 @@ def told(call):
     return "nothing"
 
 def another_process_deletes(url):
-    command = [sys.executable, "-m", "simhbase", "delete", "first", "--store", url]
+    command = [sys.executable, "-m", "simhbase", "delete", "--yes", "first", "--store", url]
     subprocess.run(command, check=True, capture_output=True)
 
 def main(url, access):

@@ -458,7 +458,7 @@ JOBS = {
     "load of changed documents": Job(
         ("load", "changed.jsonl", *FIELD), before=[("load", "related.jsonl", *FIELD)]
     ),
-    "delete": Job(("delete", "--ids-file", "ids"), before=[("load", "related.jsonl", *FIELD)]),
+    "delete": Job(("delete", "--yes", "--ids-file", "ids"), before=[("load", "related.jsonl", *FIELD)]),
 }
 
 

@@ -245,13 +245,13 @@ def test_a_life_of_tables_on_the_command_line(url, connection, tmp_path):
     assert described["fingerprints"]["attributes"]["TTL"] == "3600"
 
     connection.delete_table("created_fingerprints", disable=True)
-    code, said = tables("drop", stdin=b"n\n")
+    code, said = tables("drop")
     question = (
-        "Delete created_index, created_documents, created_obsolete, created_meta (not complete) of hbase://"
+        "delete created_index, created_documents, created_obsolete, created_meta (not complete) of hbase://"
     )
-    assert (code, question in said) == (1, True)
-    assert tables("drop", store=plain, stdin=b"y\n")[0] == 2
-    assert tables("drop", stdin=b"y\n")[0] == 0
+    assert (code, question in said) == (2, True)
+    assert tables("drop", "--yes", store=plain)[0] == 2
+    assert tables("drop", "--yes")[0] == 0
     assert tables("drop", "--yes")[0] == 10
     assert not [table for table in connection.tables() if table.startswith(b"created_")]
 

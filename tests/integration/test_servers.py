@@ -90,8 +90,8 @@ def test_every_command_works(server: Server, tmp_path: Path) -> None:
     assert run("tables", "create", *store, "--set", "layout=4x1", cwd=tmp_path).returncode == 12
     assert run("tables", "snapshot", *store, "copy", cwd=tmp_path).returncode == 2
     assert run("dedup", "--against", url, path, cwd=tmp_path).returncode == 0
-    asked = run("tables", "drop", *store, cwd=tmp_path, stdin=b"n\n")
-    assert f" of {url}?" in asked.stderr.decode()
+    asked = run("tables", "drop", *store, cwd=tmp_path)
+    assert f" of {url}: give --yes" in asked.stderr.decode()
     assert result("tables", "drop", *store, "--yes", cwd=tmp_path)["dropped"]
     assert run("find", *store, "--id", "d7", cwd=tmp_path).returncode == 10
 

@@ -206,7 +206,18 @@ def test_the_table_of_what_is_not_seen_is_what_is_searched_for():
 
 
 @pytest.mark.parametrize(
-    "run", [" ", "\u3000", "か  ", "\U0001f1e6", "\u0301\u0316", "\u0301\uff9e", "\u200b", "\u0e01\u200b", "\xad\u0301"]
+    "run",
+    [
+        " ",
+        "\u3000",
+        "か  ",
+        "\U0001f1e6",
+        "\u0301\u0316",
+        "\u0301\uff9e",
+        "\u200b",
+        "\u0e01\u200b",
+        "\xad\u0301",
+    ],
 )
 def test_long_runs_take_linear_time(run):
     """A run that is eight times as long takes about eight times as long, and not 64 times."""
@@ -224,7 +235,7 @@ def test_long_runs_take_linear_time(run):
 
 
 def test_marks_are_ordered_as_unicode_orders_them():
-    """Many marks on a letter, which are sorted before Unicode's normalisation is called, get the same form."""
+    """Many marks on a letter, which are sorted before Unicode's normalisation, get the same form."""
     chance = random.Random(1)
     for letter in "a中か" * 100:
         marks = chance.choices("\u0301\u0316\u0344\u0f73\u3099\uff9e\uff9f\u0e34\u093f\u0345\u0327", k=80)

@@ -78,3 +78,11 @@ def test_few_notes_are_looked_at_together_whatever_their_salts(store, monkeypatc
     assert (report.looked_at, report.listings, sum(noted)) == (40, 40, 40)
     assert batches == [40]
     assert listings(store) == {(FAR, document) for document in ids}
+
+
+def test_what_a_sweep_would_remove_is_counted_before(store):
+    """The count names the old listings that lead nowhere, and all, and changes nothing."""
+    lose_a_race(store)
+    before = listings(store)
+    removal = Vacuum(store, SCHEME, clock=lambda: LATER).count_stale(Part(1, 1))
+    assert (removal.removed, removal.of, listings(store)) == (1, 2, before)
