@@ -104,6 +104,22 @@ def test_ids_that_text_cannot_hold_are_shown_all_the_same(postgresql: PostgreSQL
     assert postgresql.sql(near) == [("höchst",), (r"a\000\303\274",)]
 
 
+def test_functions_mean_the_same_whatever_the_path_of_a_caller(postgresql: PostgreSQL, url: str) -> None:
+    """Another function may have the name of one of the system's, and come first."""
+    with open_index(url) as index:
+        add(index, [("a", 5)])
+    made = "FUNCTION mine.{}(bytea, int) RETURNS bytea LANGUAGE sql AS $$ SELECT ''::bytea $$"
+    postgresql.sql("CREATE SCHEMA mine")
+    try:
+        postgresql.sql(f"CREATE {made.format('substr')}")
+        with psycopg.connect(postgresql.url, autocommit=True) as connection:
+            connection.execute("SET search_path = mine, pg_catalog")
+            asked = "SELECT integration.fingerprint('a'), id FROM integration.near(4, 1)"
+            assert connection.execute(asked).fetchall() == [(5, "a")]
+    finally:
+        postgresql.sql("DROP SCHEMA mine CASCADE")
+
+
 # What others have made
 
 
@@ -198,7 +214,10 @@ def wait_for_a_lock(postgresql: PostgreSQL) -> None:
 def test_what_a_role_sets_for_its_statements_is_not_taken(
     postgresql: PostgreSQL, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PGOPTIONS", "-c statement_timeout=200 -c standard_conforming_strings=off")
+    settings = ["statement_timeout=200", "standard_conforming_strings=off", "search_path=none"]
+    if postgresql.sql("SELECT current_setting('transaction_timeout', true)") != [(None,)]:
+        settings.append("transaction_timeout=200")
+    monkeypatch.setenv("PGOPTIONS", " ".join(f"-c {setting}" for setting in settings))
     other = postgresql.empty_store("others")
     simhbase.open(other, create=Profile(verify=False)).close()
     with open_index(url) as one, open_index(url) as other_one, ThreadPoolExecutor(1) as pool:
@@ -300,6 +319,63 @@ def test_a_statement_that_takes_long_is_waited_for(
     assert client.rows("waiting", "SELECT 1 FROM pg_sleep(2.5)") == [(1,)]
     client.close()
     postgresql.sql("DROP ROLE one")
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("SELECT pg_terminate_backend(pg_backend_pid())", "terminating connection"),
+        ("SELECT set_config('transaction_timeout', '10', false), pg_sleep(10)", "transaction timeout"),
+        ("DO $$ BEGIN RAISE 'late' USING ERRCODE = 'serialization_failure'; END $$", "late"),
+        ("DO $$ BEGIN RAISE 'late' USING ERRCODE = 'connection_failure'; END $$", "late"),
+    ],
+)
+def test_failures_that_pass_are_repeated_until_the_time_is_up(
+    postgresql: PostgreSQL, url: str, statement: str, said: str
+) -> None:
+    """A session that the server ends, and a statement that failed for others' sake."""
+    if "transaction_timeout" in statement:
+        assert postgresql.sql("SHOW server_version_num") >= [("170000",)], "older than transaction_timeout"
+    client = Client(parse(f"{url}&timeout=1"), "write")
+    with closing(client):
+        with pytest.raises(StoreUnreachable, match=said):
+            client.run("trying", statement)
+        assert client.retries > 0
+        assert client.rows("asking", "SELECT 1") == [(1,)]
+
+
+def test_what_an_administrator_cancels_is_not_repeated(url: str) -> None:
+    """pg_cancel_backend has a purpose, and statement_timeout of a role would end each repetition, too."""
+    client = Client(parse(url), "write")
+    with closing(client), pytest.raises(StoreFailed, match="if statement_timeout ended it, raise that"):
+        client.run("trying", "SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(10)")
+    assert client.retries == 0
+
+
+def test_settings_that_lose_acknowledged_writes_are_named(
+    postgresql: PostgreSQL, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the server's own answers: settings, a standby that is not waited for, an unlogged table."""
+    postgresql.sql("ALTER TABLE integration.fingerprints SET UNLOGGED")
+    monkeypatch.setenv("PGOPTIONS", "-c zero_damaged_pages=on")
+    with psycopg.connect(
+        postgresql.url, replication="database", application_name="second", autocommit=True
+    ) as standby:
+        ((position,),) = postgresql.sql("SELECT pg_current_wal_flush_lsn()::text")
+        standby.pgconn.send_query(f"START_REPLICATION PHYSICAL {position}".encode())
+        streaming = "SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'"
+        while not postgresql.sql(streaming):
+            sleep(0.01)
+        warnings = simhbase.tables.check(url).warnings
+        standby.close()
+    expected = (
+        "fsync is off",
+        "full_page_writes is off",
+        "zero_damaged_pages is on",
+        "second follows later",
+        "fingerprints: a crash",
+    )
+    assert [each.startswith(begin) for each, begin in zip(warnings, expected, strict=True)] == [True] * 5
 
 
 def test_errors_have_the_exit_codes_of_other_stores(

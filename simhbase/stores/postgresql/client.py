@@ -1,6 +1,9 @@
-"""Connections to the server, transactions, and errors.
+"""Connections to the server, and transactions.
 
 Inside a transaction all calls of the thread share a connection, and nothing is done before its end.
+
+Behind a connection pooler each transaction may be in another session, and a session be given to others: there
+each transaction begins with its settings, and no statement is prepared. Every statement names the schema.
 """
 
 from __future__ import annotations
@@ -17,16 +20,11 @@ from psycopg.abc import Buffer
 from psycopg.generators import fetch_many
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from simhbase.errors import (
-    SimhbaseError,
-    StoreBusy,
-    StoreFailed,
-    StoreUnreachable,
-    TablesMissing,
-)
+from simhbase.errors import SimhbaseError, StoreFailed
 from simhbase.stores.base import Access
 from simhbase.stores.pool import Pool
 from simhbase.stores.postgresql.arrays import register
+from simhbase.stores.postgresql.failures import translated
 from simhbase.stores.postgresql.url import Address
 
 # It logs what the errors say that are raised, and without a handler Python would print that.
@@ -40,38 +38,12 @@ Parameters = Sequence[object] | Mapping[str, object]
 OLDEST_SERVER = 140000  # bit_count
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
-# A server that refuses a connection says why in words only; these reasons pass.
-_PASSING = (
-    "starting up",
-    "shutting down",
-    "recovery",
-    "too many c",  # clients, or connections of a role or database
-    "remaining connection slots",
-    "terminating connection",
-    # of PgBouncer
-    "no more connections allowed",
-    "query_wait_timeout",
-    "server login has been failing",
-)
-# Of TLS: these do not pass.
-_INSECURE = ("does not support SSL", "certificate")
-_LOST = (
-    errors.AdminShutdown,
-    errors.CrashShutdown,
-    errors.CannotConnectNow,
-    errors.TooManyConnections,
-    errors.DeadlockDetected,
-    errors.SerializationFailure,
-    errors.ConnectionException,
-    errors.IdleInTransactionSessionTimeout,
-    errors.IdleSessionTimeout,
-)
-
 
 class Connection(psycopg.Connection[Row]):
-    """One that notices a server which hangs."""
+    """One that notices a server which hangs. begin: statements that each transaction begins with."""
 
     address: Address
+    begin: tuple[str, ...] = ()
 
     @classmethod
     def to(cls, address: Address) -> Self:
@@ -132,12 +104,13 @@ class Client(Pool[Connection]):
         self.call(doing, lambda connection: self._executed(connection, statement, parameters))
 
     def _executed(self, connection: Connection, statement: str, parameters: Parameters | None) -> Cursor:
-        unsent = getattr(self._own, "unsent", "")
+        unsent = self._own.unsent if self.held else connection.begin
         if not unsent:
             return connection.execute(statement, parameters, binary=True)
-        self._own.unsent = ""
-        with connection.pipeline():
-            connection.execute(unsent, prepare=False)
+        self._own.unsent = ()
+        with connection.pipeline():  # one transaction, also without BEGIN
+            for begin in unsent:
+                connection.execute(begin, prepare=False)
             return connection.execute(statement, parameters, binary=True)
 
     def copy(self, doing: str, statement: str, *content: Buffer) -> None:
@@ -153,7 +126,8 @@ class Client(Pool[Connection]):
 
     @contextmanager
     def transaction(self, begin: Callable[[Connection], None]) -> Iterator[None]:
-        """Makes all calls of this thread one transaction, which `begin` starts. Raises what `call` does."""
+        """Makes all calls of this thread one transaction, which `begin` starts, with what its connection
+        begins with. Raises what `call` does."""
         if self.held:
             yield
             return
@@ -163,6 +137,7 @@ class Client(Pool[Connection]):
             self.translated(doing),
             ExitStack() as self._own.together,
         ):
+            self._own.unsent = ()
             yield
             connection.execute("COMMIT", prepare=False)
 
@@ -181,15 +156,12 @@ class Client(Pool[Connection]):
 
         def once() -> T:
             with self.holding("reading", lambda _: None) as connection, self.translated("reading"):
-                self._own.unsent = SNAPSHOT
-                try:
-                    result = read()
-                    if not self._own.unsent:
-                        connection.pgconn.send_query(b"COMMIT")
-                        connection.pgconn.flush()
-                    return result
-                finally:
-                    self._own.unsent = ""
+                self._own.unsent = SNAPSHOT, *connection.begin
+                result = read()
+                if not self._own.unsent:
+                    connection.pgconn.send_query(b"COMMIT")
+                    connection.pgconn.flush()
+                return result
 
         return self.retried(once)
 
@@ -219,39 +191,51 @@ class Client(Pool[Connection]):
                 "newer is needed"
             )
         register(connection)
-        settings = {
-            "search_path": self.address.schema,
-            "lock_timeout": f"{self.address.timeout:.0f}s",
-            # A statement that takes long is waited for, whatever the role's setting.
-            "statement_timeout": "0",
-            "standard_conforming_strings": "on",
-            # Every statement has an index; without statistics the planner may not see it. One plan is kept.
-            "enable_seqscan": "off",
-            "enable_bitmapscan": "off",
-            "plan_cache_mode": "force_generic_plan",
-            "jit": "off",
-            # The locks of a client that has vanished are released soon.
-            "tcp_keepalives_idle": "30",
-            "tcp_keepalives_interval": "10",
-            "tcp_keepalives_count": "3",
-        }
-        if self._access == "read":
-            settings["default_transaction_read_only"] = "on"
-        connection.execute(
-            "SELECT set_config(name, value, false) "
-            "FROM unnest(%b::text[], %b::text[]) AS setting(name, value)",
-            (list(settings), list(settings.values())),
-            prepare=False,
-        )
-        connection.execute(
-            "SELECT set_config('synchronous_commit', 'on', false) "
-            "WHERE current_setting('synchronous_commit') = 'off'",
-            prepare=False,
-        )
+        statement = settings(self.address, self._access, connection.info.backend_pid)
+        own = connection.execute(statement, prepare=False).fetchall()[0][0]
+        if not own:
+            connection.prepare_threshold = None
+            connection.begin = (statement,)
+            for each in ("BEGIN", "COMMIT"):  # a pooler that refuses transactions says so here
+                connection.execute(each)
 
     def _translate(self, error: Exception, doing: str) -> SimhbaseError:
         assert isinstance(error, psycopg.Error)
         return translated(error, doing, self.address)
+
+
+def settings(address: Address, access: Access, process: int) -> str:
+    """A statement that sets what is needed, whatever the role's settings; it leaves out what the server does
+    not know. process: the server's, as it was said when connecting. If that is true, the settings hold for
+    the session; otherwise a pooler has made it up, and they hold for the transaction. The first column says
+    if it is true."""
+    values = {
+        # All names without a schema are the system's.
+        "search_path": "pg_catalog, pg_temp",
+        "lock_timeout": f"{address.timeout * 1000:.0f}ms",
+        # A statement that takes long is waited for.
+        "statement_timeout": "0",
+        "transaction_timeout": "0",
+        # Every statement has an index; without statistics the planner may not see it. One plan is kept.
+        "enable_seqscan": "off",
+        "enable_bitmapscan": "off",
+        "plan_cache_mode": "force_generic_plan",
+        "jit": "off",
+        # The locks of a client that has vanished are released soon.
+        "tcp_keepalives_idle": "30",
+        "tcp_keepalives_interval": "10",
+        "tcp_keepalives_count": "3",
+        "synchronous_commit": "on",
+    }
+    if access == "read":
+        values["default_transaction_read_only"] = values["transaction_read_only"] = "on"
+    rows = ", ".join(f"('{name}', '{value}')" for name, value in values.items())
+    own = f"pg_backend_pid() = {process}"
+    return (
+        f"SELECT {own}, set_config(name, value, NOT {own}) FROM (VALUES {rows}) AS setting(name, value) "
+        "WHERE current_setting(name, true) IS NOT NULL "
+        "AND (name <> 'synchronous_commit' OR current_setting(name) = 'off')"
+    )
 
 
 def last_row(cursor: Cursor) -> Row | None:
@@ -259,39 +243,3 @@ def last_row(cursor: Cursor) -> Row | None:
     while cursor.nextset():
         pass
     return cursor.fetchone()
-
-
-def translated(error: psycopg.Error, doing: str, address: Address) -> SimhbaseError:
-    """The error of simhbase for one of psycopg. doing: what was done, and where."""
-    said = " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())
-    if isinstance(error, errors.UndefinedTable | errors.InvalidSchemaName):
-        return TablesMissing(
-            f"{doing}: {said}. Create the tables with 'simhbase tables create', or correct schema= in the URL"
-        )
-    if isinstance(error, errors.LockNotAvailable):
-        return StoreBusy(
-            f"{doing}: another transaction held a lock for {address.timeout:g} s ({said}). Try again later; "
-            "pg_stat_activity shows who holds it"
-        )
-    if isinstance(error, errors.ReadOnlySqlTransaction):
-        return StoreFailed(f"{doing}: the server is read-only, such as a standby ({said}). Name the primary")
-    if isinstance(error, errors.DiskFull):
-        return StoreFailed(f"{doing}: {said}. Make room on the server's disk, and repeat it")
-    if isinstance(error, errors.DependentObjectsStillExist):
-        return StoreFailed(f"{doing}: {said}: {error.diag.message_detail}. Drop these first")
-    if isinstance(error, errors.InsufficientPrivilege):
-        return StoreFailed(f"{doing}: {said}. Grant it to the role, or use another")
-    if isinstance(error, _LOST) or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None):
-        return _unreachable(said, doing)
-    return StoreFailed(f"{doing}: {said}")
-
-
-def _unreachable(said: str, doing: str) -> SimhbaseError:
-    if any(reason in said for reason in _INSECURE):
-        return StoreFailed(f"{doing}: {said}. Correct sslmode= and the certificates in the URL")
-    refused = "FATAL" in said or "no password supplied" in said
-    if refused and "does not exist" in said and "database" in said:
-        return TablesMissing(f"{doing}: {said}. Create the database, or correct the URL")
-    if refused and not any(reason in said for reason in _PASSING):
-        return StoreFailed(f"{doing}: the server refused the connection: {said}")
-    return StoreUnreachable(f"{doing}: {said}")

@@ -78,6 +78,7 @@ class PostgresDrawers:
 
     def __init__(self, client: Client, layout: Layout | None) -> None:
         self._client = client
+        self._table = client.address.table(INDEX)
         self._layout = layout
         self._branches = TALL if layout is None else branches_of(layout)
         self._expressions = [branch.expression.format("fingerprint") for branch in self._branches]
@@ -85,8 +86,7 @@ class PostgresDrawers:
             self._read_of(number, expression) for number, expression in enumerate(self._expressions, 1)
         )
 
-    @staticmethod
-    def _read_of(number: int, expression: str) -> str:
+    def _read_of(self, number: int, expression: str) -> str:
         # Parameters: the values of all branches, and where each branch's begin and end.
         return f"""
             SELECT asked.place + bounds.array[{number}], found.rows
@@ -95,7 +95,7 @@ class PostgresDrawers:
                     WITH ORDINALITY AS asked(value, place),
                 LATERAL (
                     SELECT string_agg(int8send(fingerprint), ''::bytea) AS rows FROM (
-                        SELECT fingerprint FROM index WHERE {expression} = asked.value
+                        SELECT fingerprint FROM {self._table} WHERE {expression} = asked.value
                         ORDER BY fingerprint LIMIT %(limit)b::int8
                     ) AS drawer
                 ) AS found
@@ -103,27 +103,29 @@ class PostgresDrawers:
 
     def create(self) -> None:
         """Create the table, instead of an empty one for other drawers."""
-        self._client.run("creating", "DROP TABLE IF EXISTS index")
+        self._client.run("creating", f"DROP TABLE IF EXISTS {self._table}")
         if self._layout is None:
             columns = f"{_DRAWER} int8, fingerprint int8, PRIMARY KEY ({_DRAWER}, fingerprint)"
         else:
             columns = "fingerprint int8 PRIMARY KEY"
-        self._client.run("creating", f"CREATE TABLE index ({columns})")
+        self._client.run("creating", f"CREATE TABLE {self._table} ({columns})")
         if self._layout is not None:
             for expression in self._expressions:
-                self._client.run("creating", f"CREATE INDEX ON index (({expression}), fingerprint)")
+                statement = f"CREATE INDEX ON {self._table} (({expression}), fingerprint)"
+                self._client.run("creating", statement)
 
     def add(self, keys: NDArray[np.uint8]) -> None:
         if not keys.size:
             return
         columns = ", ".join(["%b::int8[]"] * len(self._columns(keys)))
-        statement = f"INSERT INTO index SELECT * FROM unnest({columns}) ON CONFLICT DO NOTHING"
+        statement = f"INSERT INTO {self._table} SELECT * FROM unnest({columns}) ON CONFLICT DO NOTHING"
         self._client.run("writing index of", statement, self._columns(keys))
 
     def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
         if not keys.size:
             return
-        self._client.run("writing index of", f"DELETE FROM index {self._chosen}", self._columns(keys))
+        statement = f"DELETE FROM {self._table} {self._chosen}"
+        self._client.run("writing index of", statement, self._columns(keys))
 
     def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
         shape = keys.shape[:-1]
@@ -134,7 +136,7 @@ class PostgresDrawers:
             found = self._client.rows(
                 "reading index of",
                 "SELECT place FROM unnest(%b::int8[], %b::int8[]) WITH ORDINALITY AS asked(d, f, place) "
-                "JOIN index ON (drawer, fingerprint) = (d, f)",
+                f"JOIN {self._table} ON (drawer, fingerprint) = (d, f)",
                 [integers(prefixes), integers(fingerprints)],
             )
             there = np.zeros(len(fingerprints), dtype=np.bool_)
@@ -142,7 +144,7 @@ class PostgresDrawers:
         else:
             found = self._client.rows(
                 "reading index of",
-                "SELECT fingerprint FROM index WHERE fingerprint = ANY(%b)",
+                f"SELECT fingerprint FROM {self._table} WHERE fingerprint = ANY(%b)",
                 [integers(np.unique(fingerprints))],
             )
             stored = np.array([value for (value,) in found], dtype=np.int64)
@@ -220,7 +222,8 @@ class PostgresDrawers:
             most = PART_ROWS if left is None else min(left, PART_ROWS)
             found = self._client.rows(
                 "reading index of",
-                f"SELECT string_agg(int8send(fingerprint), ''::bytea) FROM (SELECT fingerprint FROM index "
+                "SELECT string_agg(int8send(fingerprint), ''::bytea) FROM "
+                f"(SELECT fingerprint FROM {self._table} "
                 f"WHERE {self._expressions[place]} = %b::int8 AND fingerprint > %b::int8 "
                 "ORDER BY fingerprint LIMIT %b::int8) AS drawer",
                 [int(prefix) >> self._branches[place].shift, last, most + 1],
@@ -248,8 +251,8 @@ class PostgresDrawers:
         value, last = (prefix_number(start) >> branch.shift) - 1, (1 << 63) - 1
         highest = prefix_number(stop) >> branch.shift if stop else last
         statement = (
-            f"SELECT {expression}, fingerprint FROM index WHERE ({expression}, fingerprint) > "
-            f"(%b::int8, %b::int8) AND {expression} <= %b::int8 "
+            f"SELECT {expression}, fingerprint FROM {self._table} "
+            f"WHERE ({expression}, fingerprint) > (%b::int8, %b::int8) AND {expression} <= %b::int8 "
             f"ORDER BY {expression}, fingerprint LIMIT {BATCH_ROWS}"
         )
         while found := self._client.rows("reading index of", statement, [value, last, highest]):
@@ -261,7 +264,7 @@ class PostgresDrawers:
 
     def approximate_size(self) -> Size:
         """As many rows as there are drawers with a fingerprint, also where they are derived."""
-        size = approximate_size(self._client, "index")
+        size = approximate_size(self._client, INDEX)
         return Size(size.rows * len(self._branches), size.bytes)
 
 

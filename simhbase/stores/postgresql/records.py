@@ -29,9 +29,10 @@ _END = b"\xff" * 2048  # behind all keys
 class PostgresRecords:
     def __init__(self, client: Client, table: RecordTable) -> None:
         self._client = client
-        self._table = table
+        self._name = table
+        self._table = client.address.table(table)
         self._read, self._write = f"reading {table} of", f"writing {table} of"
-        columns = f"SELECT key, value, version FROM {table}"
+        columns = f"SELECT key, value, version FROM {self._table}"
         self._get = f"{columns} WHERE key = ANY(%b)"
         self._scan = (
             "SELECT prefix.number, found.* FROM unnest(%b::bytea[], %b::bytea[]) "
@@ -40,10 +41,10 @@ class PostgresRecords:
         )
         self._iterate = f"{columns} WHERE key >= %b AND key < %b ORDER BY key LIMIT {BATCH_ROWS}"
         self._put = (
-            f"INSERT INTO {table} SELECT * FROM unnest(%b::bytea[], %b::bytea[], %b::int8[]) "
+            f"INSERT INTO {self._table} AS old SELECT * FROM unnest(%b::bytea[], %b::bytea[], %b::int8[]) "
             "ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version"
         )
-        self._put_newer = f"{self._put} WHERE {table}.version <= excluded.version"
+        self._put_newer = f"{self._put} WHERE old.version <= excluded.version"
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
         if not keys:
@@ -85,8 +86,8 @@ class PostgresRecords:
             self._client.run(self._write, statement, [byte_strings(keys)])
             return
         statement = (
-            f"DELETE FROM {self._table} USING unnest(%b::bytea[], %b::int8[]) AS gone(key, version) "
-            f"WHERE {self._table}.key = gone.key AND {self._table}.version <= gone.version"
+            f"DELETE FROM {self._table} AS old USING unnest(%b::bytea[], %b::int8[]) AS gone(key, version) "
+            "WHERE old.key = gone.key AND old.version <= gone.version"
         )
         self._client.run(self._write, statement, [byte_strings(keys), integers(versions)])
 
@@ -125,7 +126,7 @@ class PostgresRecords:
         return cell is not None and cell.value == value
 
     def approximate_size(self) -> Size:
-        return approximate_size(self._client, self._table)
+        return approximate_size(self._client, self._name)
 
 
 def approximate_size(client: Client, table: str) -> Size:
@@ -134,10 +135,11 @@ def approximate_size(client: Client, table: str) -> Size:
         f"measuring {table} of",
         "SELECT pg_total_relation_size(oid), pg_relation_size(oid), reltuples::float8, relpages "
         "FROM pg_class WHERE oid = %b::text::regclass",
-        [table],
+        [client.address.table(table)],
     )
     if pages <= COUNTED_BYTES or rows < 0 or known_pages == 0:
-        ((count,),) = client.rows(f"counting {table} of", f"SELECT count(*) FROM {table}")
+        statement = f"SELECT count(*) FROM {client.address.table(table)}"
+        ((count,),) = client.rows(f"counting {table} of", statement)
         return Size(count, size)
     ((block,),) = client.rows(f"measuring {table} of", "SELECT current_setting('block_size')::int8")
     return Size(round(rows * pages / block / known_pages), size)

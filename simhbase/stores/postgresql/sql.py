@@ -32,26 +32,31 @@ _FINGERPRINT = "('x' || encode(substr(value, 1, 8), 'hex'))::bit(64)::int8"
 def documents(schema: str) -> list[str]:
     """Statements that create the view `stored` and the function `fingerprint`. schema: in quotes."""
     return [
-        "CREATE INDEX ON documents (substr(key, 5))",
-        f"CREATE VIEW {VIEW} AS SELECT {_TEXT.format('substr(key, 5)')} AS id, "
-        f"{_FINGERPRINT} AS fingerprint, to_timestamp(version / 1000.0) AS written FROM documents",
-        f"COMMENT ON VIEW {VIEW} IS 'The documents of simhbase, with their fingerprints.'",
-        "CREATE FUNCTION fingerprint(id text) RETURNS int8 LANGUAGE sql STABLE PARALLEL SAFE AS $$ "
-        f"SELECT {_FINGERPRINT} FROM {schema}.documents WHERE substr(key, 5) = convert_to($1, 'UTF8') $$",
-        f"COMMENT ON FUNCTION {FUNCTIONS[1]} IS 'The fingerprint of a document of simhbase, by its id.'",
+        f"CREATE INDEX ON {schema}.documents (substr(key, 5))",
+        f"CREATE VIEW {schema}.{VIEW} AS SELECT {_TEXT.format('substr(key, 5)')} AS id, "
+        f"{_FINGERPRINT} AS fingerprint, to_timestamp(version / 1000.0) AS written FROM {schema}.documents",
+        f"COMMENT ON VIEW {schema}.{VIEW} IS 'The documents of simhbase, with their fingerprints.'",
+        # Its names mean what they mean now, whatever the search_path of a caller.
+        f"CREATE FUNCTION {schema}.fingerprint(id text) RETURNS int8 "
+        "LANGUAGE sql STABLE PARALLEL SAFE RETURN "
+        f"(SELECT {_FINGERPRINT} FROM {schema}.documents WHERE substr(key, 5) = convert_to($1, 'UTF8'))",
+        f"COMMENT ON FUNCTION {schema}.{FUNCTIONS[1]} IS "
+        "'The fingerprint of a document of simhbase, by its id.'",
     ]
 
 
 def records(table: str) -> str:
-    """The statement that creates a table of records."""
+    """The statement that creates a table of records. table: with its schema."""
     return f"CREATE TABLE {table} (key bytea PRIMARY KEY, value bytea NOT NULL, version int8 NOT NULL)"
 
 
 def drop(schema: str, tables: Sequence[str]) -> list[str]:
-    """Statements that drop all of a store; the schema, too, if nothing else is in it and this role may."""
+    """Statements that drop all of a store; the schema, too, if nothing else is in it and this role may.
+    tables: with their schema."""
+    functions = ", ".join(f'"{schema}".{function}' for function in FUNCTIONS)
     return [
-        f"DROP VIEW IF EXISTS {VIEW}",
-        f"DROP FUNCTION IF EXISTS {', '.join(FUNCTIONS)}",
+        f'DROP VIEW IF EXISTS "{schema}".{VIEW}',
+        f"DROP FUNCTION IF EXISTS {functions}",
         f"DROP TABLE IF EXISTS {', '.join(tables)}",
         f"""
         DO $$ BEGIN
@@ -76,19 +81,20 @@ def near(schema: str, layout: Layout | None) -> list[str]:
     """Statements that create the function `near`, which a layout makes possible. Its answers are complete
     within the layout's guarantee. schema: in quotes."""
     if layout is None:
-        return [f"DROP FUNCTION IF EXISTS {FUNCTIONS[0]}"]
+        return [f"DROP FUNCTION IF EXISTS {schema}.{FUNCTIONS[0]}"]
     drawers = " UNION ".join(
         f"SELECT i.fingerprint FROM {schema}.index AS i WHERE {branch.expression.format('i.fingerprint')} "
         f"= ANY (ARRAY[{', '.join(_asked(branch, layout))}])"
         for branch in branches_of(layout)
     )
     return [
-        f"DROP FUNCTION IF EXISTS {FUNCTIONS[0]}",
+        f"DROP FUNCTION IF EXISTS {schema}.{FUNCTIONS[0]}",
         f"""
-        CREATE FUNCTION near(fingerprint int8, k int DEFAULT {layout.guarantee})
+        CREATE FUNCTION {schema}.near(fingerprint int8, k int DEFAULT {layout.guarantee})
         RETURNS TABLE (id text, found int8, distance int)
         LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 10
-        SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+        SET search_path = pg_catalog SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+        SET jit = off AS $$
         BEGIN
             IF k NOT BETWEEN 0 AND {layout.guarantee} THEN
                 RAISE EXCEPTION 'k must be 0 to {layout.guarantee} with layout {layout.name}, not %', k;
@@ -104,6 +110,6 @@ def near(schema: str, layout: Layout | None) -> list[str]:
                 WHERE bit_count((candidate.fingerprint # $1)::bit(64)) <= $2
                 ORDER BY 3, 1;
         END $$""",
-        f"COMMENT ON FUNCTION {FUNCTIONS[0]} IS "
+        f"COMMENT ON FUNCTION {schema}.{FUNCTIONS[0]} IS "
         "'Documents of simhbase whose fingerprints differ in at most k bits.'",
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from simhbase.errors import StoreFailed, TablesMissing
 from simhbase.progress import Progress, no_progress
 from simhbase.stores.atomic import ServerStore
 from simhbase.stores.base import Access, Changes, now
-from simhbase.stores.postgresql import sql
+from simhbase.stores.postgresql import durability, sql
 from simhbase.stores.postgresql.client import Client, Connection, last_row
 from simhbase.stores.postgresql.drawers import INDEX, PostgresDrawers
 from simhbase.stores.postgresql.records import COPIED_ROWS, PostgresRecords
@@ -33,18 +33,14 @@ class PostgresStore(ServerStore[PostgresRecords]):
 
     def __init__(self, url: str, access: Access) -> None:
         super().__init__(url, access)
-        address = parse(url)
+        address = self._address = parse(url)
         self._schema = address.schema
         self._quoted = f'"{address.schema}"'  # it may be a word of SQL
         self._client = Client(address, access)
         self._records = {table: PostgresRecords(self._client, table) for table in self.tables}
         self._drawers: PostgresDrawers | None = None
         lock = mmh3.hash64(f"simhbase {address.schema}", signed=True)[0]
-        # Each statement sees what was committed before it, and so all that was under the lock.
-        self._lock = (
-            f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({lock}); "
-            f"SELECT {self._identity}"
-        )
+        self._lock = f"SELECT pg_advisory_xact_lock({lock})", f"SELECT {self._identity}"
         self._opened: int | None = None  # the table's number
 
     @property
@@ -85,7 +81,8 @@ class PostgresStore(ServerStore[PostgresRecords]):
             # To create a schema if it does not exist takes the right to create one even if it does.
             if not self._client.rows("creating", _SCHEMAS, [self._schema]):
                 self._client.run("creating", f"CREATE SCHEMA {self._quoted}")
-            for statement in (*map(sql.records, self.tables), *sql.documents(self._quoted)):
+            tables = map(self._address.table, self.tables)
+            for statement in (*map(sql.records, tables), *sql.documents(self._quoted)):
                 self._client.run("creating", statement)
             PostgresDrawers(self._client, None).create()
 
@@ -119,7 +116,7 @@ class PostgresStore(ServerStore[PostgresRecords]):
     def drop(self) -> None:
         """Removes the tables, and the schema if nothing else is in it."""
         with self.exclusive():
-            tables = [name.rpartition(".")[2] for name in self.existing()]
+            tables = [self._address.table(name.rpartition(".")[2]) for name in self.existing()]
             for statement in sql.drop(self._schema, tables) if tables else ():
                 self._client.run("dropping", statement)
 
@@ -141,7 +138,9 @@ class PostgresStore(ServerStore[PostgresRecords]):
             yield
 
     def _begin(self, connection: Connection) -> None:
-        found = last_row(connection.execute(self._lock, prepare=False))
+        # Each statement sees what was committed before it, and so all that was under the lock.
+        statements = "BEGIN ISOLATION LEVEL READ COMMITTED", *connection.begin, *self._lock
+        found = last_row(connection.execute("; ".join(statements), prepare=False))
         if self._opened is not None and found != (self._opened,):
             raise TablesMissing(
                 f"{self.url}: the tables were dropped, or dropped and created again, since they were opened. "
@@ -166,8 +165,11 @@ class PostgresStore(ServerStore[PostgresRecords]):
         """Raises StoreFailed if the server is read-only, StoreUnreachable."""
         self.open()
 
+    def warnings(self) -> Sequence[str]:
+        return durability.warnings(self._client)
+
     def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None:
         """Vacuum all tables, so that lookups need their indexes only and the planner has statistics. Reads
         and writes continue meanwhile."""
-        statement = f"VACUUM (ANALYZE) {', '.join((*self.tables, INDEX))}"
+        statement = f"VACUUM (ANALYZE) {', '.join(map(self._address.table, (*self.tables, INDEX)))}"
         self._client.call("vacuuming", lambda connection: connection.execute(statement, prepare=False))

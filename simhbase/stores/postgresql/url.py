@@ -37,6 +37,11 @@ class Address:
     timeout: float = DEFAULT_TIMEOUT
     server: dict[str, Any] = field(default_factory=dict)
 
+    def table(self, name: str) -> str:
+        """A table in a statement. Without its schema another one might be taken: behind a connection pooler
+        search_path may be that of another client. The schema may be a word of SQL."""
+        return f'"{self.schema}".{name}'
+
 
 def parse(url: str) -> Address:
     """Parse a URL; options that are not named here are libpq's. Raises UsageError naming the invalid part."""
