@@ -32,6 +32,7 @@ from simhbase.index.sums import Sums, row_hashes
 from simhbase.index.writer import HintingWriter, Known, batch_of, first_listed, known
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores.base import (
+    AtomicStore,
     HintingStore,
     IndexRows,
     NamedCells,
@@ -50,6 +51,7 @@ STRAY_ROW = "index rows of fingerprints without documents"
 WRONG_ROW = "index rows that do not belong to their fingerprint"
 UNREADABLE = "unreadable rows"
 ABANDONED = "abandoned claims"
+MISCOUNTED = "tables that have lost rows: load their documents again"
 # In multi-writer stores: takes space, otherwise harmless.
 GARBAGE = frozenset([STRAY_LISTING, STRAY_ROW, ABANDONED])
 EXAMPLES = 5
@@ -168,6 +170,8 @@ class Checker:
 
     def check(self, part: Part = WHOLE) -> CheckReport:
         report = CheckReport()
+        if self.repair and not keeps_hints(self.store):
+            self._note(report, MISCOUNTED, cast(AtomicStore, self.store).recount())
         if part.of == 1:
             self._check_in_doubt(self._sums(report), report)
         else:

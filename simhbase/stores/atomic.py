@@ -62,6 +62,9 @@ class BaseStore(Generic[R]):
     def warnings(self) -> Sequence[str]:
         return ()
 
+    def recount(self) -> Sequence[str]:
+        return ()
+
     def require_writable(self) -> None: ...
 
     def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None: ...

@@ -231,6 +231,10 @@ class AtomicStore(Store, Protocol):
     @property
     def largest_commit(self) -> int: ...
 
+    def recount(self) -> Sequence[str]:
+        """Count the rows of each table again. For a store that notices by its counts that rows are lost: what
+        is left can be read then. Returns the tables whose counts were wrong."""
+
     def commit(self, changes: Changes) -> None:
         """Make all changes or none, durably."""
 

@@ -1,14 +1,16 @@
 -- Changes and reads the tables of a store in one step.
--- KEYS[1]: PREFIX:counts, numbers of rows by table; ARGV: the identity of the tables that were opened, or '';
--- the operation; its own, which are counted from 2. The other keys begin with the same prefix: Redis Cluster,
--- which would have to know them, is refused.
+-- KEYS[1]: PREFIX:counts, the identity of the tables (`store`) and numbers of rows by table; ARGV: the identity
+-- of the tables that were opened, or ''; the operation; its own, which are counted from 2. The other keys begin
+-- with the same prefix: Redis Cluster, which would have to know them, is refused.
 --
 -- A table's rows are members of sorted sets, with equal scores and so in the order of their bytes: a set for
--- the first two bytes of the keys. A member is the rest of the key, with 00 as 00 ff; 00 00; the version,
--- 8 bytes; the value. Bits of the string PREFIX:TABLE tell which of these sets there may be.
+-- the first two bytes of the keys, and one set for all of meta. A member is the rest of the key, with 00 as
+-- 00 ff; 00 00; the version, 8 bytes; the value. The string PREFIX:TABLE is the directory: how many rows each
+-- of these sets has, in 4 bytes. So a set, a directory or a count that is lost is noticed by the others.
 local prefix = string.sub(KEYS[1], 1, -7)
 local sub, call = string.sub, redis.call
 local NAME, ROW = 11, 32 -- bytes: a drawer's name; with a fingerprint in decimal and zeros behind it
+local SETS = 1 + 256 * 257
 
 local function number(version)
   local high, low = struct.unpack('>I4I4', version)
@@ -19,10 +21,17 @@ local function escaped(rest)
   return (string.gsub(rest, '%z', '\0\255'))
 end
 
+-- A key's name of its set, and the rest.
+local function split(tab, key)
+  local length = tab == 'meta' and 0 or 2
+  return sub(key, 1, length), sub(key, length + 1)
+end
+
 -- The set of a key, how its member begins, and the member if there is one.
 local function stored(tab, key)
-  local name = prefix .. tab .. ':' .. sub(key, 1, 2)
-  local start = escaped(sub(key, 3)) .. '\0'
+  local set, rest = split(tab, key)
+  local name = prefix .. tab .. ':' .. set
+  local start = escaped(rest) .. '\0'
   local found = call('ZRANGEBYLEX', name, '[' .. start .. '\0', '(' .. start .. '\1', 'LIMIT', 0, 1)
   return name, start .. '\0', found[1]
 end
@@ -41,6 +50,11 @@ local function named(at)
   return string.char(first) .. (second > 0 and string.char(second - 1) or '')
 end
 
+-- Notes in the directory that a key's set has more or fewer rows.
+local function note(tab, key, by)
+  call('BITFIELD', prefix .. tab, 'INCRBY', 'u32', '#' .. place((split(tab, key))), by)
+end
+
 -- Puts a row; returns 1 if it is new.
 local function put(tab, key, suffix, name, start, found)
   if found == start .. suffix then
@@ -53,7 +67,7 @@ local function put(tab, key, suffix, name, start, found)
   if found then
     return 0
   end
-  call('SETBIT', prefix .. tab, place(key), 1)
+  note(tab, key, 1)
   return 1
 end
 
@@ -97,6 +111,7 @@ local function change()
       local most = ARGV[i + 1]
       if found and (most == '' or number(sub(found, #start + 1, #start + 8)) <= number(most)) then
         call('ZREM', name, found)
+        note(tab, ARGV[i], -1)
         more, gone = more - 1, gone + 1
       end
     end
@@ -131,43 +146,81 @@ local function compare_and_set()
   return held == ARGV[6] and 1 or 0
 end
 
--- ARGV: table, first key, the key to stop before ('': none), most rows, most sets. Returns 1 if there may be
--- more, the name of the set where to continue ('': behind the last row), and names of sets, each with rows.
-local function iterate()
-  local tab, start, stop, left = prefix .. ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
-  local first, last, sets = place(start), stop == '' and math.huge or place(stop), tonumber(ARGV[6])
-  local answer = { 0, '' }
-  local at = call('BITPOS', tab, 1, first, -1, 'BIT')
-  while at >= 0 and at <= last do
-    if sets == 0 then
-      answer[1], answer[2] = 1, named(at)
-      return answer
+-- ARGV: the identity of tables that are created, names of counts. Returns 1 unless there are tables.
+local function create()
+  if call('HSETNX', KEYS[1], 'store', ARGV[2]) == 0 then
+    return 0
+  end
+  for i = 3, #ARGV do
+    call('HSET', KEYS[1], ARGV[i], 0)
+  end
+  return 1
+end
+
+-- ARGV: table. Returns its directory, and how many rows were counted.
+local function directory()
+  return { call('GET', prefix .. ARGV[2]) or '', call('HGET', KEYS[1], ARGV[2]) }
+end
+
+-- ARGV: table, first key, the key to stop before ('': none), most rows, names of sets. Returns the rows of each
+-- set, until they are as many.
+local function read()
+  local tab, left, answer = ARGV[2], tonumber(ARGV[5]), {}
+  local first, above = split(tab, ARGV[3])
+  local last, below = split(tab, ARGV[4])
+  for i = 6, #ARGV do
+    local set, name = ARGV[i], prefix .. tab .. ':' .. ARGV[i]
+    local there = call('ZCARD', name)
+    local noted = call('BITFIELD_RO', prefix .. tab, 'GET', 'u32', '#' .. place(set))[1]
+    if there ~= noted then
+      return redis.error_reply(string.format('DAMAGED %s: %d rows of a set of %d are there', tab, there, noted))
     end
-    local low = at == first and '[' .. escaped(sub(start, 3)) or '-'
-    local high = at == last and '(' .. escaped(sub(stop, 3)) or '+'
-    local found = call('ZRANGEBYLEX', tab .. ':' .. named(at), low, high, 'LIMIT', 0, left)
-    if #found > 0 then
-      answer[#answer + 1] = named(at)
-      answer[#answer + 1] = found
-      left = left - #found
-      if left == 0 then
-        answer[1] = 1
-        return answer
-      end
+    local low = set == first and '[' .. escaped(above) or '-'
+    local high = ARGV[4] ~= '' and set == last and '(' .. escaped(below) or '+'
+    local found = call('ZRANGEBYLEX', name, low, high, 'LIMIT', 0, left)
+    answer[#answer + 1] = found
+    left = left - #found
+    if left == 0 then
+      break
     end
-    sets = sets - 1
-    at = call('BITPOS', tab, 1, at + 1, -1, 'BIT')
   end
   return answer
+end
+
+-- ARGV: table. Writes its directory and count by the sets that are there. Returns 1 if they were right.
+local function recount()
+  local tab, total, sizes, last = ARGV[2], 0, {}, 0
+  for at = 0, tab == 'meta' and 0 or SETS - 1 do
+    local there = call('ZCARD', prefix .. tab .. ':' .. named(at))
+    sizes[at + 1], total = struct.pack('>I4', there), total + there
+    last = there > 0 and at + 1 or last
+  end
+  local packed, noted = table.concat(sizes, '', 1, last), call('GET', prefix .. tab) or ''
+  local is_right = sub(noted, 1, #packed) == packed and not string.find(noted, '[^%z]', #packed + 1)
+  is_right = is_right and call('HGET', KEYS[1], tab) == tostring(total)
+  call('SET', prefix .. tab, packed)
+  call('HSET', KEYS[1], tab, total)
+  return is_right and 1 or 0
+end
+
+-- ARGV: how many index rows there are. Returns 1 if as many were counted.
+local function recount_index()
+  local is_right = call('HGET', KEYS[1], 'index') == ARGV[2]
+  call('HSET', KEYS[1], 'index', ARGV[2])
+  return is_right and 1 or 0
 end
 
 local operations = {
   change = change,
   compare_and_set = compare_and_set,
-  iterate = iterate,
+  create = create,
+  directory = directory,
+  read = read,
+  recount = recount,
+  recount_index = recount_index,
 }
 local identity = table.remove(ARGV, 1)
-if identity ~= '' and call('GET', prefix .. 'format') ~= identity then
-  return redis.error_reply('NOTABLES the tables were dropped, or dropped and created again, since they were opened')
+if identity ~= '' and call('HGET', KEYS[1], 'store') ~= identity then
+  return redis.error_reply('NOTABLES')
 end
 return operations[ARGV[1]]()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -55,6 +56,15 @@ _ADVICE = {
     "WRONGPASS": f"Correct {PASSWORD}, or the user in the URL",
     "WRONGTYPE": "Other data is under the keys of this prefix. Use another prefix",
 }
+_CLOSED = (
+    "the server closed the connection: it stopped, or the answer was larger than its setting "
+    "client-output-buffer-limit normal allows (CONFIG SET client-output-buffer-limit 'normal 0 0 0')"
+)
+# WAIT and WAITAOF wait for writes of their connection: one that changes nothing, also while memory is full.
+_TOUCH = (
+    "#!lua flags=allow-oom\n"
+    "return redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HINCRBY', KEYS[1], 'removals', 0)"
+)
 
 
 _pack = cast(Callable[[tuple[Argument, ...]], bytes], pack_command)  # its type takes one argument only
@@ -128,7 +138,7 @@ class Connection:
                 elif received := self._socket.recv(_RECEIVED):
                     reader.feed(received)
                 else:
-                    raise ConnectionResetError("the server closed the connection")
+                    raise ConnectionResetError(_CLOSED)
         except BaseException:
             self.close()  # what comes later would be taken for the answer to something else
             raise
@@ -150,7 +160,7 @@ class Client(Pool[Connection]):
     """Runs commands and scripts for the keys with one prefix.
 
     identity: of the tables that were opened, which others of the same prefix do not have; changes of other
-    tables are refused. may_lock: False if locking was refused.
+    tables are refused, and what is read from them is an error. may_lock: False if locking was refused.
     """
 
     raised = (OSError, hiredis.HiredisError)
@@ -160,6 +170,8 @@ class Client(Pool[Connection]):
         self.address = address
         self.identity = b""
         self.may_lock = True
+        self._seen = threading.local()
+        self._state = packed("HMGET", self.key("counts"), "store", "removals")
 
     def key(self, name: str) -> bytes:
         return f"{self.address.prefix}:{name}".encode()
@@ -170,18 +182,34 @@ class Client(Pool[Connection]):
         return int(self.address.timeout * 800)
 
     def ask(self, doing: str, commands: bytes, answers: int) -> list[Any]:
-        """The answers to commands that may be repeated. Raises StoreUnreachable, StoreBusy, StoreFailed."""
+        """The answers to commands that may be repeated. The state of the tables is asked for before and after
+        them, in the same round trip. Raises StoreUnreachable, StoreBusy, StoreFailed, TablesMissing."""
         if not answers:
             return []
 
         def asked(connection: Connection) -> list[Any]:
-            found = connection.ask(commands, answers)
-            for answer in found:
-                if isinstance(answer, hiredis.ReplyError):
-                    raise answer
+            if not self.identity:
+                return _sound(connection.ask(commands, answers))
+            before, *found, after = _sound(
+                connection.ask(b"".join((self._state, commands, self._state)), answers + 2)
+            )
+            if after[0] != self.identity:
+                raise tables_gone(f"{doing} {self.url}")
+            if (seen := self._removals) is not None:
+                seen |= {before[1], after[1]}
             return found
 
         return self.call(doing, asked)
+
+    @property
+    def url(self) -> str:
+        return self.address.url
+
+    @property
+    def _removals(self) -> set[bytes | None] | None:
+        """Counts of removals that this thread's consistent read has seen."""
+        found: set[bytes | None] | None = getattr(self._seen, "removals", None)
+        return found
 
     def read(self, doing: str, *command: Argument) -> Any:
         """The answer to one command."""
@@ -189,37 +217,56 @@ class Client(Pool[Connection]):
         return answer
 
     def change(self, doing: str, operation: str, *arguments: Argument) -> Any:
-        """Runs an operation of change.lua; acknowledged by as many replicas as the URL says."""
-        return self.call(
-            doing, lambda connection: self._acknowledged(doing, connection, operation, arguments)
-        )
-
-    def iterate(self, doing: str, *arguments: Argument) -> Any:
-        """Runs the one operation of change.lua that only reads, as a user or replica may."""
+        """Runs an operation of change.lua that writes, acknowledged by as many replicas as the URL says: at
+        the end of the lock, if it is held."""
 
         def run(connection: Connection) -> Any:
-            return _run(connection, CHANGE, "_RO", [self.key("counts")], (b"", "iterate", *arguments))
+            lease = (connection.token, int(LEASE * 1000)) if operation == "change" else ()
+            answer = _run(
+                connection, CHANGE, "", [self.key("counts")], (self.identity, operation, *lease, *arguments)
+            )
+            if not connection.token:
+                self._replicated(doing, connection)
+            return answer
 
         return self.call(doing, run)
 
-    def _acknowledged(
-        self, doing: str, connection: Connection, operation: str, arguments: Sequence[Argument]
-    ) -> Any:
-        lease = (connection.token, int(LEASE * 1000)) if operation == "change" else ()
-        keys = [self.key("counts")]
-        answer = _run(connection, CHANGE, "", keys, (self.identity, operation, *lease, *arguments))
+    def rows(self, doing: str, operation: str, *arguments: Argument) -> Any:
+        """Runs an operation of change.lua that only reads, as a user or replica may."""
+
+        def run(connection: Connection) -> Any:
+            given = (self.identity, operation, *arguments)
+            return _run(connection, CHANGE, "_RO", [self.key("counts")], given)
+
+        self._look(doing)
+        answer = self.call(doing, run)
+        self._look(doing)
+        return answer
+
+    def _look(self, doing: str) -> None:
+        """Notes the count of removals, if this thread reads consistently."""
+        if self._removals is not None:
+            self.read(doing, "HLEN", self.key("counts"))
+
+    def _replicated(self, doing: str, connection: Connection) -> None:
+        """Waits until replicas have everything that was written before, by any connection. Raises
+        StoreUnreachable."""
         if wanted := self.address.replicas:
-            there = _answer(connection, "WAIT", wanted, self.waiting_ms)
+            _, there = _sound(connection.ask(self.touch + packed("WAIT", wanted, self.waiting_ms), 2))
             if there < wanted:
                 raise StoreUnreachable(
-                    f"{doing} {self.address.url}: only {there} of {wanted} replicas acknowledged it"
+                    f"{doing} {self.url}: only {there} of {wanted} replicas acknowledged it. Repeat it"
                 )
-        return answer
+
+    @property
+    def touch(self) -> bytes:
+        return packed("EVAL", _TOUCH, 1, self.key("counts"))
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Holds the lock; re-entrant. Its holder is known by its connection: once that is closed, others take
-        the lock. A change whose lock was lost is refused by the server."""
+        the lock. A change whose lock was lost is refused by the server. At the end replicas have what was
+        read, too: it may be what an earlier call wrote, which failed for their sake."""
         if self.held:
             yield
             return
@@ -234,6 +281,8 @@ class Client(Pool[Connection]):
                 except self.raised:
                     connection.close()
                 connection.token = ""
+            with self.translated("writing"):
+                self._replicated("writing", connection)
 
     def _lock(self, connection: Connection) -> None:
         token = f"{connection.number or 0}:{token_hex(8)}"
@@ -267,16 +316,19 @@ class Client(Pool[Connection]):
 
     def consistent(self, read: Callable[[], T]) -> T:
         """Calls `read`, again if rows were removed meanwhile; the last time under the lock, if it may."""
-        if self.held:
+        if self.held or self._removals is not None:
             return read()
         end = time.monotonic() + self.address.timeout
-        attempts, before = 0, self._removals()
+        attempts = 0
         while True:
-            result = read()
-            after = self._removals()
-            if after == before:
+            self._seen.removals = seen = set[bytes | None]()
+            try:
+                result = read()
+            finally:
+                self._seen.removals = None
+            if len(seen) <= 1:
                 return result
-            attempts, before = attempts + 1, after
+            attempts += 1
             is_late = time.monotonic() > end
             if self.may_lock and (attempts >= OPTIMISTIC_READS or is_late):
                 with ExitStack() as lock:
@@ -293,11 +345,6 @@ class Client(Pool[Connection]):
                     "grant a writer's rights"
                 )
 
-    def _removals(self) -> bytes | None:
-        """A count that changes if rows are removed."""
-        found: bytes | None = self.read("reading", "HGET", self.key("counts"), "removals")
-        return found
-
     def _connect(self) -> Connection:
         return Connection(self.address)
 
@@ -306,10 +353,16 @@ class Client(Pool[Connection]):
 
 
 def _answer(connection: Connection, *command: Argument) -> Any:
-    (answer,) = connection.ask(packed(*command), 1)
-    if isinstance(answer, hiredis.ReplyError):
-        raise answer
+    (answer,) = _sound(connection.ask(packed(*command), 1))
     return answer
+
+
+def _sound(answers: list[Any]) -> list[Any]:
+    """Raises the first error among the answers."""
+    for answer in answers:
+        if isinstance(answer, hiredis.ReplyError):
+            raise answer
+    return answers
 
 
 def _run(
@@ -347,13 +400,29 @@ def translated(error: Exception, doing: str) -> SimhbaseError:
             "change, or the server failed over or evicted it. Nothing is changed: try again"
         )
     if word == "NOTABLES":
-        return TablesMissing(f"{doing}: {said.partition(' ')[2]}. Open the store again")
+        return tables_gone(doing)
+    if word == "DAMAGED":
+        return damaged(doing, said.partition(" ")[2])
     if word == "MOVED":
         return cluster_refused(doing)
     if advice := _ADVICE.get(word):
         said = f"{said.rstrip('.')}. {advice}"
     is_passing = word in _PASSING or "max number of clients" in said
     return (StoreUnreachable if is_passing else StoreFailed)(f"{doing}: {said}")
+
+
+def tables_gone(doing: str) -> TablesMissing:
+    return TablesMissing(
+        f"{doing}: the tables that were opened are gone: dropped, emptied (FLUSHALL, SWAPDB), or lost when "
+        "the server restarted or failed over. Open the store again, or restore the server's data"
+    )
+
+
+def damaged(doing: str, what: str) -> StoreFailed:
+    return StoreFailed(
+        f"{doing}: {what}. The server evicted keys, or they were deleted by hand. Restore its data; or run "
+        "'simhbase check --repair', which counts what is left, and load the lost documents again"
+    )
 
 
 def cluster_refused(doing: str) -> PermanentError:

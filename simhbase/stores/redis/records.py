@@ -7,17 +7,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from random import Random
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simhbase.model import Size
 from simhbase.stores.arrays import after_key, after_prefix, versions_of
 from simhbase.stores.base import Cell, RecordTable, Row, Version
-from simhbase.stores.redis.client import Argument, Client, packed
+from simhbase.stores.redis.client import Argument, Client, damaged, packed
 
 BATCH_ROWS = 10_000
 CHANGED_AT_ONCE = 10_000  # rows of one call, which the server answers nobody else during
 SETS_AT_ONCE = 5_000
 MEASURED_SETS = 64
 KEY_BYTES = 16  # of a key in the server's table of all keys, which MEMORY USAGE leaves out
-_NAME = 2  # bytes of a key that name its set
+_NAME = 2  # bytes of a key that name its set; all rows of meta are in one
 _END, _ESCAPED = b"\0\0", b"\0\xff"
 _VERSION = struct.Struct(">q")
 _NAMES = [bytes(divmod(number, 256)) for number in range(1 << 16)]
@@ -29,12 +32,14 @@ class RedisRecords:
         self._table = table
         self._read, self._write = f"reading {table} of", f"writing {table} of"
         self._sets = client.key(f"{table}:")
+        self._name = 0 if table == "meta" else _NAME
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
         commands = list[bytes]()
         for key in keys:
-            start = _escaped(key[_NAME:]) + b"\0"
-            commands.append(self._range(key[:_NAME], b"[" + start + b"\0", b"(" + start + b"\1", 1))
+            start = _escaped(key[self._name :]) + b"\0"
+            low, high = b"[" + start + b"\0", b"(" + start + b"\1"
+            commands.append(self._range(key[: self._name], low, high, 1))
         found = self._client.ask(self._read, b"".join(commands), len(commands))
         return [_row(b"", members[0])[1] if members else None for members in found]
 
@@ -61,43 +66,61 @@ class RedisRecords:
         self._client.change(self._write, "change", int(bool(put)), b"", b"", *arguments)
 
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
-        commands = [
-            self._range(prefix[:_NAME], b"[" + (rest := _escaped(prefix[_NAME:])), _behind(rest), limit)
-            for prefix in prefixes
-            if len(prefix) >= _NAME
-        ]
-        answers = iter(self._client.ask(self._read, b"".join(commands), len(commands)))
+        if any(len(prefix) < self._name for prefix in prefixes):
+            return self._scan_sets(prefixes, limit)
+        commands = list[bytes]()
+        for prefix in prefixes:
+            rest = _escaped(prefix[self._name :])
+            commands.append(self._range(prefix[: self._name], b"[" + rest, _behind(rest), limit))
+        found = self._client.ask(self._read, b"".join(commands), len(commands))
         return [
-            [_row(prefix[:_NAME], member) for member in next(answers)]
-            if len(prefix) >= _NAME
-            else list(islice(chain.from_iterable(self._rows(prefix, after_prefix(prefix), limit)), limit))
-            for prefix in prefixes
+            [_row(prefix[: self._name], member) for member in members]
+            for prefix, members in zip(prefixes, found, strict=True)
         ]
+
+    def _scan_sets(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
+        """For prefixes that are shorter than the names of sets."""
+        directory = self._directory()
+        rows = (self._rows(directory, prefix, after_prefix(prefix), limit) for prefix in prefixes)
+        return [list(islice(chain.from_iterable(each), limit)) for each in rows]
 
     def _range(self, name: bytes, low: bytes, high: bytes, limit: int) -> bytes:
         command = (b"ZRANGEBYLEX", self._sets + name, low, high, b"LIMIT", 0, limit)
         return packed(*command)
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
-        """Rows in key order. Nothing is held in the server between batches."""
+        """Rows in key order. Nothing is held in the server between batches. Raises StoreFailed if sets have
+        lost rows."""
         if not stop or start < stop:
-            yield from self._rows(start, stop, BATCH_ROWS)
+            yield from self._rows(self._directory(), start, stop, BATCH_ROWS)
 
-    def _rows(self, start: bytes, stop: bytes, limit: int) -> Iterator[list[Row]]:
-        more = 1
-        while more:
-            more, following, *found = self._client.iterate(
-                self._read, self._table, start, stop, limit, SETS_AT_ONCE
+    def _directory(self) -> NDArray[np.bool_]:
+        """Which sets have rows, by place. Raises StoreFailed if they do not have as many as were counted."""
+        directory, count = self._client.rows(self._read, "directory", self._table)
+        sizes = np.frombuffer(directory + b"\0" * (-len(directory) % 4), ">u4")
+        if count is None or sizes.sum() != int(count):
+            raise damaged(
+                f"{self._read} {self._client.url}",
+                f"{count.decode() if count else 'no'} rows were counted, and the directory has {sizes.sum()}",
             )
+        return sizes > 0
+
+    def _rows(
+        self, directory: NDArray[np.bool_], start: bytes, stop: bytes, limit: int
+    ) -> Iterator[list[Row]]:
+        first = _place(start[: self._name])
+        last = _place(stop[: self._name]) + 1 if stop else len(directory)
+        names = [_named(first + place) for place in np.flatnonzero(directory[first:last]).tolist()]
+        while names:
+            some = names[:SETS_AT_ONCE]
+            found = self._client.rows(self._read, "read", self._table, start, stop, limit, *some)
             rows = [
-                _row(name, member)
-                for name, members in zip(found[::2], found[1::2], strict=True)
-                for member in members
+                _row(name, member) for name, members in zip(some, found, strict=False) for member in members
             ]
             if rows:
                 yield rows
                 start = after_key(rows[-1][0])
-            start = following or start
+            names = names[len(found) - (len(rows) == limit) :]  # there may be more in the last one
 
     def compare_and_set(
         self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
@@ -122,7 +145,11 @@ class RedisRecords:
 
 
 def row_count(client: Client, table: str) -> int:
-    return int(client.read(f"counting {table} of", "HGET", client.key("counts"), table) or 0)
+    doing = f"counting {table} of"
+    count = client.read(doing, "HGET", client.key("counts"), table)
+    if count is None:
+        raise damaged(f"{doing} {client.url}", "the count is lost")
+    return int(count)
 
 
 def memory_of(client: Client, doing: str, keys: Sequence[bytes]) -> int:
@@ -165,6 +192,21 @@ def _row(name: bytes, member: bytes) -> Row:
     key = name + member[:end].replace(_ESCAPED, b"\0")
     (version,) = _VERSION.unpack_from(member, end + 2)
     return key, Cell(member[end + 2 + _VERSION.size :], version)
+
+
+def _place(name: bytes) -> int:
+    """The place of a set in the directory, as in change.lua."""
+    if not name:
+        return 0
+    return 1 + name[0] * 257 + (name[1] + 1 if len(name) > 1 else 0)
+
+
+def _named(place: int) -> bytes:
+    """The set at a place."""
+    if not place:
+        return b""
+    first, second = divmod(place - 1, 257)
+    return bytes((first, second - 1)) if second else bytes((first,))
 
 
 def _escaped(rest: bytes) -> bytes:

@@ -8,7 +8,7 @@ from secrets import token_hex
 from typing import Any, TypeVar
 
 from simhbase.drawers.rowkeys import KEY_BYTES
-from simhbase.errors import StoreFailed, StoreUnreachable, TablesMissing
+from simhbase.errors import SimhbaseError, StoreFailed, StoreUnreachable, TablesMissing
 from simhbase.stores.atomic import ServerStore
 from simhbase.stores.base import Access, Changes, now
 from simhbase.stores.redis.client import Client, cluster_refused, packed
@@ -20,9 +20,6 @@ from simhbase.stores.strings import pairs
 T = TypeVar("T")
 OLDEST_SERVER = 7
 REMOVED_AT_ONCE = 10_000
-_FORMAT = "format"
-# A change that changes nothing, also while memory is full.
-_TOUCH = "#!lua flags=allow-oom\nreturn redis.call('HINCRBY', KEYS[1], 'index', 0)"
 
 
 class RedisStore(ServerStore[RedisRecords]):
@@ -37,22 +34,42 @@ class RedisStore(ServerStore[RedisRecords]):
 
     def open(self) -> None:
         before = now()
-        identity, (seconds, microseconds) = self._client.ask(
+        counts = self._client.key("counts")
+        (identity, counted), there, (seconds, microseconds) = self._client.ask(
             "opening",
-            packed("GET", self._client.key(_FORMAT)) + packed("TIME"),
-            2,
+            packed("HMGET", counts, "store", "meta")
+            + packed("ZCARD", self._client.key("meta:"))
+            + packed("TIME"),
+            3,
         )
         self._take_clock(before, int(seconds) * 1000 + int(microseconds) // 1000)
         self._require_usable()
         if identity is None:
-            raise TablesMissing(
-                f"{self.url}: there are no tables with the prefix {self._client.address.prefix}. Create them "
-                "with 'simhbase tables create', or correct prefix= or the number of the database in the URL"
+            raise self._missing()
+        if not there and counted != b"0":
+            raise StoreFailed(
+                f"opening {self.url}: the profile and all other rows of meta are lost. Restore the server's "
+                "data, or run 'simhbase tables drop' and 'tables create', and load the documents again"
             )
         self._client.identity = identity
 
+    def _missing(self) -> SimhbaseError:
+        """Why there is no identity."""
+        prefix = self._client.address.prefix
+        others = [self._client.key(name) for name in ("meta:", *self.tables)]
+        if self._client.read("opening", "EXISTS", *others):
+            return StoreFailed(
+                f"opening {self.url}: the key {prefix}:counts is lost, or 'simhbase tables drop' was "
+                "interrupted. Run that again, or restore the server's data. To continue with what is left, "
+                f"run redis-cli HSET {prefix}:counts store '1 {token_hex(8)}', then 'simhbase check --repair'"
+            )
+        return TablesMissing(
+            f"{self.url}: there are no tables with the prefix {prefix}. Create them with 'simhbase tables "
+            "create', or correct prefix= or the number of the database in the URL"
+        )
+
     def _require_usable(self) -> None:
-        doing, told = f"opening {self.url}", self._told("server", "replication", "cluster")
+        doing, told = f"opening {self.url}", self._told("server", "replication", "cluster", "memory")
         version = told.get("redis_version", "")
         if version and int(version.partition(".")[0]) < OLDEST_SERVER:
             raise StoreFailed(
@@ -64,6 +81,11 @@ class RedisStore(ServerStore[RedisRecords]):
         if read_only and self._access != "read":
             raise StoreFailed(f"{doing}: the server is a read-only replica. Name the primary")
         self._client.may_lock = not read_only
+        if told.get("maxmemory_policy", "").startswith("allkeys") and told["maxmemory"] != "0":
+            raise StoreFailed(
+                f"{doing}: maxmemory-policy is {told['maxmemory_policy']}: when memory is full, the server "
+                "evicts rows, which lookups then do not find. Set noeviction, and run 'simhbase check'"
+            )
 
     def _told(self, *sections: str) -> dict[str, str]:
         """What the server says about itself; nothing if the user may not ask."""
@@ -78,16 +100,17 @@ class RedisStore(ServerStore[RedisRecords]):
 
     def create(self) -> None:
         self._require_usable()
-        name = self._client.key(_FORMAT)
-        if not self._client.read("creating", "EXISTS", name):
+        counts = self._client.key("counts")
+        if not self._client.read("creating", "HEXISTS", counts, "store"):
             # Another process may have created it since.
-            if self.existing() and not self._client.read("creating", "EXISTS", name):
+            if self.existing() and not self._client.read("creating", "HEXISTS", counts, "store"):
                 raise StoreFailed(
                     f"creating {self.url}: there are keys with the prefix {self._client.address.prefix}, "
                     "left by an interrupted drop or made by others. Run 'simhbase tables drop', which "
                     "removes them, or name another prefix= in the URL"
                 )
-            self._client.read("creating", "SET", name, f"1 {token_hex(8)}", "NX")
+            counted = ("removals", "index", *self.tables)
+            self._client.change("creating", "create", f"1 {token_hex(8)}", *counted)
 
     def existing(self) -> list[str]:
         """The pattern of the keys."""
@@ -99,8 +122,8 @@ class RedisStore(ServerStore[RedisRecords]):
         """Removes all keys."""
         self._require_usable()
         with self.exclusive():
-            # From then on, those who have opened it can change nothing.
-            self._client.read("dropping", "UNLINK", self._client.key(_FORMAT))
+            # From then on, those who have opened it can read and change nothing.
+            self._client.read("dropping", "UNLINK", self._client.key("counts"))
             for keys in self._keys():
                 self._client.read("dropping", "UNLINK", *keys)
 
@@ -138,9 +161,7 @@ class RedisStore(ServerStore[RedisRecords]):
         to (WAITAOF, from Redis 7.2 on)."""
         if self._setting("appendfsync") != "everysec" or self._told("persistence").get("aof_enabled") != "1":
             return
-        # It waits for what its own connection has written.
-        commands = packed("EVAL", _TOUCH, 1, self._client.key("counts"))
-        commands += packed("WAITAOF", 1, 0, self._client.waiting_ms)
+        commands = self._client.touch + packed("WAITAOF", 1, 0, self._client.waiting_ms)
         try:
             _, (written, _) = self._client.ask("syncing", commands, 2)
         except StoreFailed as error:
@@ -150,6 +171,12 @@ class RedisStore(ServerStore[RedisRecords]):
             if not written:
                 raise StoreUnreachable(f"syncing {self.url}: the server has not written to disk in time")
 
+    def recount(self) -> Sequence[str]:
+        wrong = [table for table in self.tables if not self._client.change("counting", "recount", table)]
+        with self.exclusive():
+            is_right = self._client.change("counting", "recount_index", self.drawers.count())
+        return wrong if is_right else [*wrong, "index"]
+
     def require_writable(self) -> None:
         """Raises StoreFailed if the server is read-only or its memory is full, StoreUnreachable."""
         self.open()
@@ -157,7 +184,7 @@ class RedisStore(ServerStore[RedisRecords]):
             self._client.change("writing", "change", 1, b"", b"")
 
     def warnings(self) -> Sequence[str]:
-        told = self._told("persistence", "memory", "replication")
+        told = self._told("persistence", "memory", "replication", "stats")
         found = list[str]()
         if not told:
             return ["the user may not ask the server (INFO) which durability it promises"]
@@ -169,14 +196,19 @@ class RedisStore(ServerStore[RedisRecords]):
         elif (fsync := self._setting("appendfsync")) not in ("always", None):
             found.append(
                 f"appendfsync is {fsync}: when the machine crashes, acknowledged writes of the last "
-                f"{'second' if fsync == 'everysec' else 'half minute or so'} are lost"
+                f"{'two seconds' if fsync == 'everysec' else 'half minute or so'} are lost"
             )
         policy = told.get("maxmemory_policy", "noeviction")
         if policy != "noeviction":
-            evicted = "rows of documents" if policy.startswith("allkeys") else "the lock of writers"
+            what = "rows of documents" if policy.startswith("allkeys") else "the lock of writers"
             found.append(
-                f"maxmemory-policy is {policy}: when memory is full, the server evicts {evicted}. "
+                f"maxmemory-policy is {policy}: when memory is full, the server evicts {what}. "
                 "Set noeviction, which refuses writes"
+            )
+        if (evicted := told.get("evicted_keys", "0")) != "0":
+            found.append(
+                f"the server has evicted {evicted} keys since it started. Run 'simhbase check', and set "
+                "maxmemory-policy noeviction"
             )
         if told.get("connected_slaves", "0") != "0" and not self._client.address.replicas:
             found.append(

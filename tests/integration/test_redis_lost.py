@@ -1,0 +1,277 @@
+"""Stores in a real Redis that has lost all or some of their keys: an error is the answer, never nothing."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import redis as redis_py
+
+import simhbase
+from simhbase.admin.administrator import Administrator
+from simhbase.admin.check import MISCOUNTED
+from simhbase.errors import StoreFailed, StoreUnreachable, TablesMissing
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index import Index, open_index
+from simhbase.profile import Profile
+from simhbase.stores import create_store, drop_store
+from tests.redis import Redis
+from tests.relay import LOCALHOST, Relay
+from tests.services import started
+
+pytestmark = pytest.mark.redis
+VALUES = np.arange(1, 301, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+NAMES = [f"d{number}" for number in range(len(VALUES))]
+PROFILE = Profile(verify=False, layout="4x1")
+
+
+@pytest.fixture
+def url(redis: Redis) -> str:
+    """A store with documents."""
+    url = redis.empty_store("lost")
+    with simhbase.open(url, create=PROFILE) as index:
+        index.add_fingerprints(NAMES, VALUES)
+    return url
+
+
+@pytest.fixture
+def own() -> Iterator[Redis]:
+    """A server that a test may empty."""
+    with started(Redis) as server:
+        yield server
+
+
+def raw(server: Redis) -> "redis_py.Redis[bytes]":
+    return redis_py.Redis.from_url(server.url)
+
+
+# All keys are gone
+
+
+def flush(server: Redis) -> None:
+    server.command("FLUSHALL")
+
+
+def swap(server: Redis) -> None:
+    server.command("SWAPDB", 0, 5)
+
+
+def restart_empty(server: Redis) -> None:
+    server.command("CONFIG", "SET", "appendonly", "no")
+    server.stop("immediate")
+    for path in server.folder.rglob("*"):
+        if path.suffix in (".aof", ".rdb", ".manifest"):
+            path.unlink()
+    server.start()
+
+
+USES: dict[str, Callable[[Index], object]] = {
+    "find": lambda index: index.find_fingerprints(VALUES[:1]),
+    "find many": lambda index: index.find_fingerprints(VALUES),
+    "documents": lambda index: index.documents(["d1"]),
+    "stored": lambda index: len(index),
+    "claim of a stored one": lambda index: index.add_fingerprints(["d1"], VALUES[1:2]),
+    "delete": lambda index: index.delete(["d1"]),
+    "mute": lambda index: index.mute(ids=["d1"]),
+    "unmute": lambda index: index.unmute(ids=["d1"]),
+}
+
+
+@pytest.mark.parametrize("lose", [flush, swap, restart_empty])
+def test_the_next_call_says_that_the_tables_of_an_open_index_are_gone(
+    own: Redis, lose: Callable[[Redis], None]
+) -> None:
+    """Every call, the first one too, and without a look at the profile: that is taken for seen just now."""
+    url = own.empty_store("gone")
+    with simhbase.open(url, create=PROFILE) as index:
+        index.add_fingerprints(NAMES, VALUES)
+        lose(own)
+        for name, use in USES.items():
+            index._looked = float("inf")
+            with pytest.raises(TablesMissing, match="are gone"):
+                print(name, use(index))
+        with pytest.raises(TablesMissing):
+            index.require_ready()
+    assert own.command("KEYS", "gone:[^lu]*") == []  # nothing was written there
+
+
+def test_a_failover_to_an_empty_server_is_said(own: Redis) -> None:
+    with started(Redis) as empty, Relay((LOCALHOST, own.port)) as relay:
+        own.empty_store("gone")
+        with simhbase.open(own.through(relay, "gone"), create=PROFILE) as index:
+            index.add_fingerprints(NAMES, VALUES)
+            relay.lead_to((LOCALHOST, empty.port))
+            relay.cut()
+            with pytest.raises(TablesMissing, match="failed over"):
+                index.find_fingerprints(VALUES[:1])
+
+
+def test_a_lookup_takes_two_trips(redis: Redis, url: str) -> None:
+    """The state of the tables is read in the same trips as drawers and listings."""
+    with Relay((LOCALHOST, redis.port)) as relay, open_index(redis.through(relay, "lost")) as index:
+        index.find_fingerprints(VALUES[:1])
+        before = relay.turns
+        (found,) = index.find_fingerprints(VALUES[:1])
+        assert [match.id for match in found.matches] == ["d0"]
+        assert relay.turns - before == 2
+
+
+# Some keys are gone
+
+
+def first_set(client: "redis_py.Redis[bytes]", table: str) -> bytes:
+    return min(client.scan_iter(f"lost:{table}:*", count=10_000))
+
+
+def evict(*names: str) -> "Callable[[redis_py.Redis[bytes]], object]":
+    return lambda client: client.delete(*(f"lost:{name}" for name in names))
+
+
+LOSSES: "dict[str, Callable[[redis_py.Redis[bytes]], object]]" = {
+    "directory": evict("documents"),
+    "both directories": evict("documents", "fingerprints"),
+    "end of a directory": lambda client: client.set(
+        "lost:documents", client.getrange("lost:documents", 0, 99_999)
+    ),
+    "a flipped bit": lambda client: client.setbit("lost:documents", 8 * 200_000 + 5, 1),
+    "a set of documents": lambda client: client.delete(first_set(client, "documents")),
+    "a set of listings": lambda client: client.delete(first_set(client, "fingerprints")),
+    "a count": lambda client: client.hdel("lost:counts", "documents"),
+    "a wrong count": lambda client: client.hincrby("lost:counts", "fingerprints", 7),
+}
+
+
+OF_DOCUMENTS = [lose for name, lose in LOSSES.items() if name not in ("a set of listings", "a wrong count")]
+
+
+@pytest.mark.parametrize("lose", LOSSES.values(), ids=LOSSES)
+def test_what_reads_all_rows_says_that_some_are_lost(
+    redis: Redis, url: str, lose: "Callable[[redis_py.Redis[bytes]], object]", tmp_path: Path
+) -> None:
+    """Also a migration that deletes; a repair counts what is left, and every row agrees then."""
+    copy = f"rocksdb:{tmp_path}/copy"
+    simhbase.migrate(url, copy)
+    with raw(redis) as client:
+        lose(client)
+    with pytest.raises(StoreFailed, match="check --repair"):
+        simhbase.check(url)
+    with open_index(url) as index, pytest.raises(StoreFailed, match="check --repair"):
+        Administrator(index).stats(exact=True)
+    if lose in OF_DOCUMENTS:
+        with open_index(url) as index, pytest.raises(StoreFailed, match="check --repair"):
+            list(index.stored())
+        with open_index(url) as index, pytest.raises(StoreFailed, match="check --repair"):
+            Administrator(index).delete_older_than(timedelta(0))
+        with pytest.raises(StoreFailed, match="check --repair"):
+            simhbase.migrate(url, copy, delete_missing=True)
+        with open_index(copy) as index:
+            assert len(index) == len(NAMES)
+    assert MISCOUNTED in simhbase.check(url, repair=True).problems
+    report = simhbase.check(url)
+    assert report.clean
+    with open_index(url) as index:
+        assert len(index) == report.documents >= len(NAMES) - 1
+
+
+def test_partly_read_tables_are_verified_too(redis: Redis, url: str) -> None:
+    """A part of a check, and a scan by a prefix that many sets share."""
+    with raw(redis) as client:
+        client.delete("lost:documents")
+    with pytest.raises(StoreFailed, match="check --repair"):
+        simhbase.check(url, part=(1, 100))
+    with open_index(url) as index, pytest.raises(StoreFailed, match="check --repair"):
+        index.store.records("documents").scan([b"\x01", b"\x02"], 5)
+
+
+def test_a_lost_profile_is_not_built_over(redis: Redis, url: str) -> None:
+    """The mute list, the profile and the rest of meta are one key: they are lost together."""
+    with raw(redis) as client:
+        client.delete("lost:meta:")
+    for call in (open_index, create_store):
+        with pytest.raises(StoreFailed, match="all other rows of meta are lost"):
+            call(url)
+
+
+def test_lost_counts_are_said_and_counted_again(redis: Redis, url: str) -> None:
+    """As the message says how."""
+    with open_index(url, access="read") as reader:
+        with raw(redis) as client:
+            client.delete("lost:counts")
+        with pytest.raises(TablesMissing, match="are gone"):
+            reader.find_fingerprints(VALUES[:1])
+    with pytest.raises(StoreFailed, match="redis-cli HSET lost:counts store") as said:
+        open_index(url)
+    (identity,) = re.findall("store '(.*?)'", str(said.value))
+    with raw(redis) as client:
+        client.hset("lost:counts", "store", identity)
+    assert {"documents", "index"} <= {*simhbase.check(url, repair=True).examples[MISCOUNTED]}
+    assert simhbase.check(url).clean
+    with raw(redis) as client:
+        assert client.hget("lost:counts", "index") == b"%d" % (4 * len(NAMES))
+
+
+def test_a_server_that_evicts_rows_is_refused(own: Redis) -> None:
+    """Whatever it has evicted, lookups cannot know."""
+    url = own.empty_store("lost")
+    simhbase.open(url, create=PROFILE).close()
+    own.command("CONFIG", "SET", "maxmemory", "100mb")
+    own.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    for access in ("read", "write"):
+        with pytest.raises(StoreFailed, match="Set noeviction"):
+            open_index(url, access=access)
+    own.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    open_index(url).close()
+
+
+def test_evicted_keys_are_told(own: Redis) -> None:
+    """By tables check, also after the setting was corrected."""
+    url = own.empty_store("lost")
+    simhbase.open(url, create=PROFILE).close()
+    with raw(own) as client:
+        client.set("other", b"-" * 1_000_000, ex=1000)
+        client.config_set("maxmemory-policy", "volatile-lru")
+        client.config_set("maxmemory", client.info("memory")["used_memory"] - 500_000)
+        client.set("more", b"-" * 1000)
+        client.config_set("maxmemory", 0)
+        client.config_set("maxmemory-policy", "noeviction")
+    with open_index(url, access="read") as index:
+        assert re.search(r"has evicted \d keys", " ".join(index.store.warnings()))
+
+
+def test_an_answer_that_is_too_large_for_the_server_names_the_setting(own: Redis) -> None:
+    url = f"{own.empty_store('lost')}&timeout=1"
+    with simhbase.open(url, create=PROFILE) as index:
+        index.add_fingerprints(NAMES, VALUES & np.uint64(0xFFFF_FFFF_FFFF))
+        own.command("CONFIG", "SET", "client-output-buffer-limit", "normal 1000 0 0")
+        with pytest.raises(StoreUnreachable, match="client-output-buffer-limit"):
+            index.find_fingerprints(VALUES & np.uint64(0xFFFF_FFFF_FFFF))
+
+
+# Replicas
+
+
+def test_a_repeated_call_is_not_acknowledged_without_the_replicas(own: Redis) -> None:
+    """Each call that failed for their sake fails again, though there is nothing left to change."""
+    with started(Redis, None, f"replicaof={LOCALHOST} {own.port}") as replica:
+        with simhbase.open(own.store("copied", replicas=1, timeout=20), create=PROFILE) as index:
+            index.add_fingerprints(NAMES, VALUES)
+        replica.stop("immediate")
+        near_seven = FingerprintBatch.bare(np.array([7], dtype=np.uint64))
+        waiting = own.store("copied", replicas=1, timeout=1)
+        calls: dict[str, Callable[[Index], object]] = {
+            "claim": lambda index: index.claim_batch(["new"], near_seven, 10.0),
+            "claim of a duplicate": lambda index: index.claim_batch(["other"], near_seven, 10.0),
+            "add": lambda index: index.add_fingerprints(["a"], VALUES[:1]),
+            "delete": lambda index: index.delete(["d1"]),
+            "mute": lambda index: index.mute(ids=["d2"]),
+            "rows": lambda index: index.store.records("meta").delete([b"x"]),
+        }
+        with open_index(waiting) as index:
+            for name, call in calls.items():
+                for _ in range(2):
+                    with pytest.raises(StoreUnreachable, match="only 0 of 1 replicas"):
+                        print(name, call(index))
+        with pytest.raises(StoreUnreachable, match="only 0 of 1 replicas"):
+            drop_store(waiting)
