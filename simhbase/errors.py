@@ -74,6 +74,10 @@ class OutputFailed(PermanentError):
     """A file or standard output cannot be written: full disk, no permission."""
 
 
+class CoreFailed(PermanentError):
+    """The compiled core met a fault of its own. Please report it with the text."""
+
+
 class ReadOnly(PermanentError):
     """A write to an index that was opened with access="read"."""
 

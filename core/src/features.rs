@@ -1,0 +1,244 @@
+//! Weighted features of texts, each a digest of 64 or 128 bits: words, n-grams of words, or n-grams of the
+//! characters without white space.
+//!
+//! A word's digest is MurmurHash3 of its UTF-8. The digest of an n-gram ("mix64") packs its values, characters of
+//! 21 bits or digests of 64, into words of 64 bits, each of which is mixed in by fmix64. Words with the same first
+//! 64 bits count as one.
+
+use crate::dictionary::Dictionary;
+use crate::hash::{fmix64, murmur128, GOLDEN};
+use crate::keyed::{Keyed, Numbering};
+use crate::normal::Normal;
+use crate::words::Cutter;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Kind {
+    Words,
+    WordNgrams(usize),
+    Chars(usize),
+    UpToTriples, // pairs and triples, and single characters in short texts
+}
+
+/// What a word weighs that occurs `count` times.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Weights {
+    Count,
+    Capped,    // at most 1 + a fourth of the number of distinct words
+    Saturated, // see `saturated`
+    Idf,       // count x IDF
+    Levels,    // the same as integers 1 to LEVELS, the highest for the heaviest fifth of the scale
+}
+
+const LEVELS: u64 = 5;
+const CAPPED_BY: u64 = 4;
+const CHARACTER: u32 = 21; // bits
+const DIGEST: u32 = 64;
+
+pub struct Options {
+    pub kind: Kind,
+    pub weights: Weights,
+    pub top: usize, // keep the heaviest, ties by the word's bytes; 0 keeps all
+    pub min_length: usize,
+    pub stop_words: HashSet<u64, Keyed>, // first 64 bits of their digests
+    pub idf: HashMap<u64, u64, Keyed>,
+    pub unknown: u64, // IDF of other words
+    pub is_wide: bool,
+    pub dictionary: Option<Arc<Dictionary>>,
+}
+
+/// Features of one text. weights: empty if all are 1, and then features may repeat.
+#[derive(Default)]
+pub struct Features {
+    pub digests: Vec<[u64; 2]>,
+    pub weights: Vec<u64>,
+    distinct: Numbering,
+    words: u64, // that count, with repeats
+    tokens: Vec<u8>,
+    ends: Vec<usize>,
+    cutter: Cutter,
+}
+
+impl Options {
+    pub fn needs_words(&self) -> bool {
+        matches!(self.kind, Kind::Words | Kind::WordNgrams(_))
+    }
+
+    fn keeps_tokens(&self) -> bool {
+        self.top > 0
+    }
+}
+
+impl Features {
+    pub fn clear(&mut self) {
+        self.digests.clear();
+        self.weights.clear();
+        self.distinct.clear();
+        self.words = 0;
+        self.tokens.clear();
+        self.ends.clear();
+    }
+
+    /// Number of distinct features; `enough` or more may be too low.
+    pub fn count_distinct(&mut self, enough: usize) -> usize {
+        if !self.weights.is_empty() {
+            return self.digests.len();
+        }
+        self.distinct.clear();
+        for digest in &self.digests {
+            if self.distinct.len() >= enough {
+                break;
+            }
+            self.distinct.number(digest[0]);
+        }
+        self.distinct.len()
+    }
+
+    /// Adds the words of a part of a text.
+    pub fn add_words(&mut self, normal: &Normal, options: &Options, keeps_tokens: bool) {
+        let dictionary = options.dictionary.as_ref().expect("words need the dictionary");
+        self.cutter.cut(normal, dictionary);
+        for &(begin, end) in &self.cutter.tokens {
+            if ((end - begin) as usize) < options.min_length {
+                continue;
+            }
+            let token = normal.slice(begin as usize, end as usize);
+            let digest = murmur128(token);
+            if !options.stop_words.is_empty() && options.stop_words.contains(&digest[0]) {
+                continue;
+            }
+            self.words += 1;
+            if options.kind == Kind::Words {
+                let (number, is_new) = self.distinct.number(digest[0]);
+                if !is_new {
+                    self.weights[number] += 1;
+                    continue;
+                }
+                self.weights.push(1);
+                if keeps_tokens || options.keeps_tokens() {
+                    self.tokens.extend_from_slice(token);
+                    self.ends.push(self.tokens.len());
+                }
+            }
+            self.digests.push(digest);
+        }
+    }
+
+    /// Makes features of the words and characters of the whole text.
+    pub fn complete(&mut self, bare: &[u32], options: &Options) {
+        match options.kind {
+            Kind::Words => self.weigh(options),
+            Kind::WordNgrams(size) => self.join_words(size, options.is_wide),
+            Kind::Chars(size) => self.add_ngrams(bare, size, options.is_wide, |_| true),
+            Kind::UpToTriples => {
+                let share = SHARES_OF_SINGLES.get(bare.len()).copied().unwrap_or(0);
+                self.add_ngrams(bare, 1, options.is_wide, |digest| digest.wrapping_mul(GOLDEN) >> 56 < share);
+                self.add_ngrams(bare, 2, options.is_wide, |_| true);
+                self.add_ngrams(bare, 3, options.is_wide, |_| true);
+            }
+        }
+    }
+
+    fn join_words(&mut self, size: usize, is_wide: bool) {
+        let words = std::mem::take(&mut self.digests);
+        self.digests.extend(words.windows(size).map(|some| {
+            let column = |seed: usize| mix(some.iter().map(|digest| digest[seed]), size, seed, DIGEST);
+            [column(0), if is_wide { column(1) } else { 0 }]
+        }));
+    }
+
+    fn add_ngrams(&mut self, bare: &[u32], size: usize, is_wide: bool, takes: impl Fn(u64) -> bool) {
+        for some in bare.windows(size) {
+            let column = |seed: usize| mix(some.iter().map(|&point| point as u64), size, seed, CHARACTER);
+            let first = column(0);
+            if takes(first) {
+                self.digests.push([first, if is_wide { column(1) } else { 0 }]);
+            }
+        }
+    }
+
+    fn weigh(&mut self, options: &Options) {
+        let distinct = self.digests.len() as u64;
+        for (weight, digest) in self.weights.iter_mut().zip(&self.digests) {
+            *weight = match options.weights {
+                Weights::Count => *weight,
+                Weights::Capped => (*weight).min(1 + distinct / CAPPED_BY),
+                Weights::Saturated => saturated(*weight, self.words),
+                _ => *weight * options.idf.get(&digest[0]).copied().unwrap_or(options.unknown),
+            };
+        }
+        if options.top > 0 || matches!(options.weights, Weights::Idf | Weights::Levels) {
+            let kept = self.heaviest(options.top);
+            let weights = |this: &Self| kept.iter().map(|&number| this.weights[number]).collect();
+            (self.digests, self.weights) = (kept.iter().map(|&number| self.digests[number]).collect(), weights(self));
+        }
+        if options.weights == Weights::Levels {
+            let heaviest = self.weights.iter().copied().max().unwrap_or(1);
+            self.weights.iter_mut().for_each(|weight| *weight = (LEVELS * *weight).div_ceil(heaviest));
+        }
+    }
+
+    /// Numbers of the heaviest `top` features (0: of all), without those that weigh nothing.
+    fn heaviest(&self, top: usize) -> Vec<usize> {
+        let mut kept: Vec<usize> = (0..self.digests.len()).filter(|&number| self.weights[number] > 0).collect();
+        if top > 0 && kept.len() > top {
+            kept.select_nth_unstable_by_key(top - 1, |&number| (Reverse(self.weights[number]), self.token(number)));
+            kept.truncate(top);
+        }
+        kept
+    }
+
+    fn token(&self, number: usize) -> &[u8] {
+        &self.tokens[number.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[number]]
+    }
+
+    /// The words of the text and their weights, heaviest first, ties by bytes. For words added with tokens.
+    pub fn listed(&mut self, options: &Options) -> Vec<(Vec<u8>, u64)> {
+        let numbers: HashMap<u64, usize, Keyed> =
+            self.digests.iter().enumerate().map(|(n, digest)| (digest[0], n)).collect();
+        self.weigh(options);
+        let token = |digest: &[u64; 2]| self.token(numbers[&digest[0]]).to_vec();
+        let mut listed: Vec<_> = self.digests.iter().map(token).zip(self.weights.iter().copied()).collect();
+        listed.sort_unstable_by(|one, other| (other.1, &one.0).cmp(&(one.1, &other.0)));
+        listed
+    }
+}
+
+#[inline(always)]
+fn mix(values: impl Iterator<Item = u64>, size: usize, seed: usize, width: u32) -> u64 {
+    let mut state = GOLDEN.wrapping_mul((2 * size + 16 * seed + 1) as u64);
+    let mut packed = 0u64;
+    let mut room = 64;
+    for value in values {
+        if room < width {
+            state = fmix64(state ^ packed);
+            (packed, room) = (0, 64);
+        }
+        packed = if width == 64 { value } else { packed << width | value };
+        room -= width;
+    }
+    fmix64(state ^ packed)
+}
+
+/// Weight of a repeated word in units of one half: c K / (c + K), the saturation of BM25 (Robertson, Zaragoza: The
+/// Probabilistic Relevance Framework, 2009), with K = 6 (1024 / words)^4, but at least 6. So it equals the count in
+/// short texts, is at most 6 in long ones, and changes little between texts of similar length. A word that a long
+/// text on a narrow subject repeats a hundred times would decide every bit. Halves, not finer: with finer weights
+/// ties never occur, and bits near a tie differ more often.
+fn saturated(count: u64, words: u64) -> u64 {
+    let count = count.min(1 << 15); // keeps products within 64 bits
+    let bound = 6 * 1024u64.pow(4);
+    let scaled = count * words.min(1024).pow(4);
+    (4 * count * bound + scaled + bound) / (2 * (scaled + bound))
+}
+
+/// Share of the single characters of a text that count, by its length, out of 256: all up to 16 characters,
+/// fading out over two doublings, 128 log2(64 / length).
+#[rustfmt::skip]
+const SHARES_OF_SINGLES: [u64; 65] = [
+    256, 256, 256, 256, 256, 256, 256, 256, 256, 256, 256, 256, 256, 256, 256, 256, 256, 245, 234, 224, 215, 206,
+    197, 189, 181, 174, 166, 159, 153, 146, 140, 134, 128, 122, 117, 111, 106, 101, 96, 91, 87, 82, 78, 73, 69, 65,
+    61, 57, 53, 49, 46, 42, 38, 35, 31, 28, 25, 21, 18, 15, 12, 9, 6, 3, 0,
+];

@@ -1,0 +1,96 @@
+//! Sets of hashes whose slots depend on a random key of the process, so that a text made to collide still takes
+//! linear time. Entries are compared by their 64 bits: no result depends on the key.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::OnceLock;
+
+const FREE: u32 = 0;
+
+#[inline(always)]
+fn slot(hash: u64) -> u64 {
+    static KEY: OnceLock<(u64, u64)> = OnceLock::new();
+    let random = || (RandomState::new().hash_one(1), RandomState::new().hash_one(2) | 1);
+    let &(add, factor) = KEY.get_or_init(random);
+    let product = (hash ^ add) as u128 * factor as u128;
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// Numbers hashes from 0 on, in the order in which they come.
+#[derive(Default)]
+pub struct Numbering {
+    slots: Vec<u32>, // number + 1, or FREE
+    hashes: Vec<u64>,
+}
+
+impl Numbering {
+    pub fn clear(&mut self) {
+        self.hashes.clear();
+        self.slots.clear();
+    }
+
+    pub fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// The number of a hash, and whether it is new.
+    #[inline(always)]
+    pub fn number(&mut self, hash: u64) -> (usize, bool) {
+        if 2 * (self.hashes.len() + 1) > self.slots.len() {
+            self.grow();
+        }
+        let place = self.place(hash);
+        if self.slots[place] != FREE {
+            return (self.slots[place] as usize - 1, false);
+        }
+        self.hashes.push(hash);
+        self.slots[place] = self.hashes.len() as u32;
+        (self.hashes.len() - 1, true)
+    }
+
+    #[inline(always)]
+    fn place(&self, hash: u64) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut place = slot(hash) as usize & mask;
+        while self.slots[place] != FREE && self.hashes[self.slots[place] as usize - 1] != hash {
+            place = (place + 1) & mask;
+        }
+        place
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let size = (4 * self.slots.len()).max(256);
+        self.slots.clear();
+        self.slots.resize(size, FREE);
+        for number in 0..self.hashes.len() {
+            let place = self.place(self.hashes[number]);
+            self.slots[place] = number as u32 + 1;
+        }
+    }
+}
+
+/// Hashes the keys of maps and sets, which are hashes themselves.
+#[derive(Clone, Copy, Default)]
+pub struct Keyed(u64);
+
+impl BuildHasher for Keyed {
+    type Hasher = Keyed;
+
+    fn build_hasher(&self) -> Keyed {
+        Keyed(0)
+    }
+}
+
+impl Hasher for Keyed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are of 64 bits")
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = slot(hash);
+    }
+}

@@ -1,0 +1,416 @@
+//! simhbase._core: what Python calls. Work per character or per bit is done here, everything else in Python.
+//!
+//! Texts come as lists of strings; arrays go out as bytes of the machine's numbers. The interpreter is held only
+//! while strings are read and results handed out. A panic becomes simhbase.errors.CoreFailed.
+
+mod boilerplate;
+mod dictionary;
+mod features;
+mod hash;
+mod keyed;
+mod minhash;
+mod normal;
+mod pipeline;
+mod simhash;
+mod table;
+mod texts;
+#[rustfmt::skip]
+mod unicode;
+mod words;
+
+use boilerplate::{pieces, WINDOW};
+use features::{Options, Weights};
+use normal::{Fold, Normal};
+use pipeline::{Fingerprints, Scratch, Sketching};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Arc, Mutex, PoisonError};
+use texts::{points, string, Texts};
+
+const KEPT: usize = 1 << 20; // characters: memory that longer texts needed is given back
+
+type List<'a, 'py> = &'a Bound<'py, PyList>;
+
+fn read(texts: List<'_, '_>) -> PyResult<Texts> {
+    Texts::read(&texts.iter().collect::<Vec<_>>())
+}
+
+/// Works without the interpreter. A panic becomes an exception.
+fn work<T: Send>(py: Python<'_>, job: impl FnOnce() -> T + Send) -> PyResult<T> {
+    py.detach(|| catch_unwind(AssertUnwindSafe(job))).map_err(|cause| failed(py, cause))
+}
+
+fn failed(py: Python<'_>, cause: Box<dyn Any + Send>) -> PyErr {
+    let said = cause.downcast_ref::<String>().map(String::as_str).or(cause.downcast_ref::<&str>().copied());
+    let message = format!("the compiled core failed, which is a fault of it: {}", said.unwrap_or("no message"));
+    let raise = || py.import("simhbase.errors")?.getattr("CoreFailed")?.call1((message.as_str(),));
+    raise().map_or_else(|error| error, PyErr::from_value)
+}
+
+/// An array of numbers as bytes.
+fn array<'py, T: Copy>(py: Python<'py>, numbers: &[T]) -> Bound<'py, PyBytes> {
+    // SAFETY: the numbers are of primitive types, and of any bytes.
+    PyBytes::new(py, unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), std::mem::size_of_val(numbers)) })
+}
+
+fn first_half(token: &str) -> u64 {
+    hash::murmur128(token.as_bytes())[0]
+}
+
+/// jieba's dictionary and model, from a block that `build_dictionary` made: bytes, or a mapped file that is not
+/// written to. Raises ValueError for another version or a damaged block.
+#[pyclass(frozen)]
+struct Dictionary(Arc<dictionary::Dictionary>);
+
+#[pymethods]
+impl Dictionary {
+    #[new]
+    fn new(block: PyBuffer<u8>) -> PyResult<Self> {
+        let damaged = || PyValueError::new_err("the dictionary's block is of another version, or damaged");
+        let address = block.buf_ptr().cast::<u64>();
+        if !block.is_c_contiguous() || !address.is_aligned() {
+            return Err(damaged());
+        }
+        let words = std::ptr::slice_from_raw_parts(address.cast_const(), block.len_bytes() / 8);
+        // SAFETY: the buffer keeps the memory; callers do not write to it.
+        let opened = unsafe { dictionary::Dictionary::open(words, Box::new(block)) };
+        opened.map(|found| Dictionary(Arc::new(found))).ok_or_else(damaged)
+    }
+}
+
+/// The block of jieba's dictionary. content: its dict.txt; starts, transitions, emissions: its model, states in the
+/// order B, E, M, S. Raises ValueError for a malformed line.
+#[pyfunction]
+fn build_dictionary<'py>(
+    py: Python<'py>,
+    content: &str,
+    starts: [f64; 4],
+    transitions: [[f64; 4]; 4],
+    emissions: [HashMap<char, f64>; 4],
+) -> PyResult<Bound<'py, PyBytes>> {
+    let of_state =
+        |(state, of): (usize, HashMap<char, f64>)| of.into_iter().map(move |(each, value)| (state, each, value));
+    let emissions = emissions.into_iter().enumerate().flat_map(of_state).collect();
+    let model = dictionary::Model { starts, transitions, emissions };
+    let block = work(py, || dictionary::build(content, &model))?.map_err(PyValueError::new_err)?;
+    Ok(array(py, &block))
+}
+
+/// The normal form of texts. fold: uint32, the replacement of each character up to the last of a table of variants
+/// (0xFFFFFFFF removes it), or None.
+#[pyclass(frozen)]
+struct Form(Option<Arc<Fold>>);
+
+#[pymethods]
+impl Form {
+    #[new]
+    fn new(fold: Option<&[u8]>) -> Self {
+        let points = |bytes: &[u8]| {
+            bytes.chunks_exact(4).map(|each| u32::from_le_bytes([each[0], each[1], each[2], each[3]])).collect()
+        };
+        Form(fold.map(|bytes| Arc::new(Fold::new(points(bytes)))))
+    }
+
+    fn normalise<'py>(&self, py: Python<'py>, text: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let text = points(text)?;
+        string(py, &work(py, || self.normal(&text))?.points)
+    }
+
+    /// The normal form, but with the white space of the text.
+    fn fold<'py>(&self, py: Python<'py>, text: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let text = points(text)?;
+        let mut folded = vec![];
+        work(py, || normal::fold_case(&text, self.0.as_deref(), &mut folded))?;
+        string(py, &folded)
+    }
+
+    /// Each word of a text: its normal form (with σ for ς), and its begin and end in the text.
+    fn words(
+        &self,
+        py: Python<'_>,
+        text: &Bound<'_, PyAny>,
+        dictionary: &Dictionary,
+    ) -> PyResult<Vec<(String, u32, u32)>> {
+        let text = points(text)?;
+        work(py, || {
+            let mut normal = Normal::default();
+            normal::with_origins(&text, self.0.as_deref(), &mut normal);
+            let mut cutter = words::Cutter::default();
+            cutter.cut(&normal, &dictionary.0);
+            let word = |&(begin, end): &(u32, u32)| {
+                let (begin, end) = (begin as usize, end as usize);
+                (said(normal.slice(begin, end)), normal.origins[begin].0, normal.origins[end - 1].1)
+            };
+            cutter.tokens.iter().map(word).collect()
+        })
+    }
+}
+
+impl Form {
+    fn normal(&self, text: &[u32]) -> Normal {
+        let mut normal = Normal::default();
+        normal::normalise(text, self.0.as_deref(), &mut normal);
+        normal
+    }
+}
+
+/// A word, which holds no surrogates.
+fn said(token: &[u8]) -> String {
+    String::from_utf8_lossy(token).into_owned()
+}
+
+/// Lines and phrases to remove from texts.
+#[pyclass(frozen)]
+struct Boilerplate {
+    known: Arc<boilerplate::Boilerplate>,
+    fold: Option<Arc<Fold>>,
+}
+
+#[pymethods]
+impl Boilerplate {
+    #[new]
+    fn new(py: Python<'_>, lines: List<'_, '_>, phrases: List<'_, '_>, form: &Form) -> PyResult<Self> {
+        let (lines, phrases) = (read(lines)?, read(phrases)?);
+        let fold = form.0.clone();
+        let known = work(py, || {
+            let owned = |texts: &Texts| texts.iter().map(<[u32]>::to_vec).collect::<Vec<_>>();
+            boilerplate::Boilerplate::new(&owned(&lines), &owned(&phrases), fold.as_deref())
+        })?;
+        Ok(Boilerplate { known: Arc::new(known), fold })
+    }
+
+    /// Replaces the boilerplate of texts by spaces and folds the rest; others are the same objects.
+    fn strip<'py>(&self, py: Python<'py>, texts: List<'_, 'py>) -> PyResult<Bound<'py, PyList>> {
+        let held = read(texts)?;
+        let strip = |text| self.known.strip(text, self.fold.as_deref());
+        let stripped = work(py, || held.iter().map(strip).collect::<Vec<_>>())?;
+        let each = texts.iter().zip(&stripped).map(|(text, without)| match without {
+            None => Ok(text),
+            Some(points) => string(py, points),
+        });
+        PyList::new(py, each.collect::<PyResult<Vec<_>>>()?)
+    }
+}
+
+/// Units of texts, by which boilerplate is found.
+#[pyclass(frozen)]
+struct Units(Vec<(usize, boilerplate::Units)>);
+
+#[pymethods]
+impl Units {
+    /// Very long texts are cut piece by piece.
+    #[new]
+    fn new(py: Python<'_>, texts: List<'_, '_>) -> PyResult<Self> {
+        let texts = read(texts)?;
+        let of_text = |(number, text)| pieces(text).map(move |piece| (number, boilerplate::Units::cut(piece, None)));
+        Ok(Units(work(py, || texts.iter().enumerate().flat_map(of_text).collect())?))
+    }
+
+    /// Numbers of units of each piece, int64.
+    fn counts<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        array(py, &self.0.iter().map(|(_, units)| units.spans.len()).collect::<Vec<_>>())
+    }
+
+    /// Windows, and lines that are shorter than one: numbers of texts, hashes (uint64), pieces, first units, and those
+    /// after the last (int64 each).
+    fn items<'py>(&self, py: Python<'py>) -> [Bound<'py, PyBytes>; 5] {
+        let mut columns: [Vec<u64>; 5] = Default::default();
+        for (piece, (text, units)) in self.0.iter().enumerate() {
+            let windows = units.windows().map(|(first, hash)| (hash, first, first + WINDOW));
+            let lines = units.lines().into_iter().map(|line| (line.hash, line.first, line.behind));
+            for (hash, first, behind) in windows.chain(lines.filter(|line| line.2 - line.1 < WINDOW)) {
+                let item = [*text as u64, hash, piece as u64, first as u64, behind as u64];
+                columns.iter_mut().zip(item).for_each(|(column, value)| column.push(value));
+            }
+        }
+        columns.map(|column| array(py, &column))
+    }
+
+    /// Text of the units of a piece from `first` to the one before `behind`.
+    fn shown<'py>(&self, py: Python<'py>, piece: usize, first: usize, behind: usize) -> PyResult<Bound<'py, PyAny>> {
+        let units = &self.0[piece].1;
+        string(py, &units.points[units.spans[first].0..units.spans[behind - 1].1])
+    }
+
+    /// The units of all texts.
+    fn every<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let spans = self.0.iter().flat_map(|(_, units)| units.spans.iter().map(|span| &units.points[span.0..span.1]));
+        spans.map(|unit| string(py, unit)).collect()
+    }
+}
+
+/// Sketches: slots, bits, seed, is_sized, is_numbered, is_fingerprint.
+type SketchOptions = (usize, u32, u64, bool, bool, bool);
+
+/// Fingerprints of texts by the parameters of a profile.
+#[pyclass(frozen)]
+struct Pipeline {
+    of: pipeline::Pipeline,
+    free: Mutex<Vec<Scratch>>,
+}
+
+#[pymethods]
+impl Pipeline {
+    /// dictionary: for words; top: 0 keeps all; idf: weights by word, for `tfidf` and `levels`; unknown: that of other
+    /// words. Raises ValueError for kinds and weights that there are not.
+    #[new]
+    #[pyo3(signature = (form, dictionary, kind, weights, top, min_length, stop_words, idf, unknown, bits, min_features, boilerplate, sketching))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        form: &Form,
+        dictionary: Option<&Dictionary>,
+        kind: &str,
+        weights: &str,
+        top: usize,
+        min_length: usize,
+        stop_words: Vec<String>,
+        idf: HashMap<String, u64>,
+        unknown: u64,
+        bits: usize,
+        min_features: usize,
+        boilerplate: Option<&Boilerplate>,
+        sketching: Option<SketchOptions>,
+    ) -> PyResult<Self> {
+        let unknown_name = |what: &str, name: &str| PyValueError::new_err(format!("no such {what}: {name}"));
+        let options = Options {
+            kind: pipeline::kind_of(kind).ok_or_else(|| unknown_name("kind of features", kind))?,
+            weights: weights_of(weights).ok_or_else(|| unknown_name("weights", weights))?,
+            top,
+            min_length,
+            stop_words: stop_words.iter().map(|word| first_half(word)).collect::<HashSet<_, _>>(),
+            idf: idf.iter().map(|(word, &value)| (first_half(word), value)).collect(),
+            unknown,
+            is_wide: bits == 128,
+            dictionary: dictionary.map(|each| each.0.clone()),
+        };
+        let sketching = sketching.map(|(slots, bits, seed, is_sized, is_numbered, is_fingerprint)| Sketching {
+            permutations: minhash::Permutations::new(slots, bits, seed),
+            is_sized,
+            is_numbered,
+            is_fingerprint,
+        });
+        let of = pipeline::Pipeline {
+            options,
+            fold: form.0.clone(),
+            boilerplate: boilerplate.map(|each| each.known.clone()),
+            sketching,
+            min_features,
+        };
+        Ok(Pipeline { of, free: Mutex::default() })
+    }
+
+    /// Of n texts: fingerprints (uint64, one or two a text), sketches, and numbers of distinct features (uint32;
+    /// min_features or more may be too low).
+    fn fingerprint<'py>(&self, py: Python<'py>, texts: List<'_, 'py>) -> PyResult<[Bound<'py, PyBytes>; 3]> {
+        let texts = read(texts)?;
+        let mut out = Fingerprints::default();
+        let run = |scratch: &mut Scratch| texts.iter().for_each(|text| self.of.fingerprint(text, scratch, &mut out));
+        self.with_scratch(py, texts.characters(), run)?;
+        Ok([array(py, &out.values), array(py, &out.sketches), array(py, &out.distinct)])
+    }
+
+    /// Of n texts: the first 64 bits of the features' digests (uint64), and how many each text has (int64). Features
+    /// may repeat.
+    fn features<'py>(&self, py: Python<'py>, texts: List<'_, 'py>) -> PyResult<[Bound<'py, PyBytes>; 2]> {
+        let texts = read(texts)?;
+        let (mut digests, mut counts) = (vec![], vec![]);
+        self.with_scratch(py, texts.characters(), |scratch| {
+            for text in texts.iter() {
+                self.of.extract(text, scratch);
+                digests.extend(scratch.features.digests.iter().map(|digest| digest[0]));
+                counts.push(scratch.features.digests.len());
+            }
+        })?;
+        Ok([array(py, &digests), array(py, &counts)])
+    }
+
+    /// The words of a text and their weights, heaviest first, ties by bytes. (Weights in units of an IDF of 1/65536,
+    /// of one half where they are saturated, and of one elsewhere.)
+    fn words(&self, py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<Vec<(String, u64)>> {
+        let text = points(text)?;
+        let list = |scratch: &mut Scratch| self.of.words(&text, scratch);
+        let words = self.with_scratch(py, text.len(), list)?;
+        Ok(words.iter().map(|(word, weight)| (said(word), *weight)).collect())
+    }
+}
+
+impl Pipeline {
+    fn with_scratch<T: Send>(
+        &self,
+        py: Python<'_>,
+        characters: usize,
+        job: impl FnOnce(&mut Scratch) -> T + Send,
+    ) -> PyResult<T> {
+        let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scratch = free().pop().unwrap_or_default();
+        let done = work(py, || job(&mut scratch))?;
+        if characters <= KEPT {
+            free().push(scratch);
+        }
+        Ok(done)
+    }
+}
+
+fn weights_of(name: &str) -> Option<Weights> {
+    Some(match name {
+        "count" => Weights::Count,
+        "capped" => Weights::Capped,
+        "saturated" => Weights::Saturated,
+        "tfidf" => Weights::Idf,
+        "levels" => Weights::Levels,
+        _ => return None,
+    })
+}
+
+/// Counts the texts that contain each word.
+#[pyfunction]
+fn document_frequencies<'py>(
+    py: Python<'py>,
+    texts: List<'_, 'py>,
+    dictionary: &Dictionary,
+) -> PyResult<Bound<'py, PyDict>> {
+    let texts = read(texts)?;
+    let counts = work(py, || {
+        let mut counts: HashMap<String, u64> = HashMap::new();
+        let (mut normal, mut cutter) = (Normal::default(), words::Cutter::default());
+        for text in texts.iter() {
+            let mut seen: HashSet<Vec<u8>> = HashSet::new();
+            for piece in pieces(text) {
+                normal::normalise(piece, None, &mut normal);
+                cutter.cut(&normal, &dictionary.0);
+                seen.extend(
+                    cutter.tokens.iter().map(|token| normal.slice(token.0 as usize, token.1 as usize).to_vec()),
+                );
+            }
+            seen.iter().for_each(|word| *counts.entry(said(word)).or_default() += 1);
+        }
+        counts
+    })?;
+    let found = PyDict::new(py);
+    counts.iter().try_for_each(|(word, count)| found.set_item(word, count))?;
+    Ok(found)
+}
+
+/// A sum over the normal forms and properties of all code points: that of the Unicode version in unicode.py.
+#[pyfunction]
+fn unicode_sum(py: Python<'_>) -> PyResult<u64> {
+    work(py, normal::sum_of_all)
+}
+
+#[pymodule(gil_used = false)]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("DICTIONARY", dictionary::VERSION)?;
+    module.add_class::<Dictionary>()?;
+    module.add_class::<Form>()?;
+    module.add_class::<Boilerplate>()?;
+    module.add_class::<Units>()?;
+    module.add_class::<Pipeline>()?;
+    module.add_function(wrap_pyfunction!(build_dictionary, module)?)?;
+    module.add_function(wrap_pyfunction!(document_frequencies, module)?)?;
+    module.add_function(wrap_pyfunction!(unicode_sum, module)?)
+}
