@@ -44,7 +44,7 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
     )
     values = [Fingerprint(to_int(value)) for value in found.values]
     one, other = (None if reason else value for value, reason in zip(values, found.reasons, strict=True))
-    differ = difference(left, right, form=profile.normal_form)
+    differ = difference(left, right, variants=profile.variants)
     return Comparison(
         fingerprints=(one, other),
         reasons=(found.reasons[0], found.reasons[1]),

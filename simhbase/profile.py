@@ -14,31 +14,26 @@ import orjson
 
 from simhbase.drawers.bands import bands, bands_for
 from simhbase.drawers.layout import layout, require_within_guarantee
-from simhbase.drawers.scheme import AUTO, MinHashScheme, RisingThreshold, Scheme, SimHashScheme
+from simhbase.drawers.scheme import MinHashScheme, RisingThreshold, Scheme, SimHashScheme
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter, Hashing, MinHash, SimHashVerified, simhash_only
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.features import BY_IDF, Extractor, FeatureOptions
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
-from simhbase.text.normalise import LATEST, NormalForm, normalise
+from simhbase.text.normalise import NORMALISATION, normalise
 from simhbase.text.userfile import NamedContent
 from simhbase.text.variants import CharacterTable, character_table
 
 BITS = (64, 128)
 TABLE_BITS = 64
 TOKENIZER = "rjieba"
+AUTO = "auto"  # bands: chosen by the threshold
 # For rising thresholds: 32 bands of 4 slots find the short near-duplicates that these accept
 # (docs/quality.md).
 ALL_LENGTHS: Mapping[str, object] = {"features": "chars:1-3", "bands": "32x4"}
 _FIXED: Mapping[str, object] = {"features": "chars:3", "bands": "20x6"}
-# Meaning of threshold=AUTO (stored under that name), by features. A sentence of 17 characters has 48
-# (chars:1-3) or 16 (chars:auto) of them. Below 0.7, texts of more than 140 characters made from one template
-# look like near-duplicates.
-RISING: Mapping[str, RisingThreshold] = {
-    "chars:1-3": RisingThreshold(least=0.52, most=0.7, least_to=48),
-    "chars:auto": RisingThreshold(least=0.5, most=0.7, least_to=16),
-}
+RISES_FROM = 48  # features, those (chars:1-3) of a sentence of 17 characters
 REACH = 7  # bits: few pairs that differ in 8 or more share a drawer of 5x2
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "default": {},
@@ -47,7 +42,8 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
     "classic": {"weights": "tfidf", "top": 64, "verify": False},
     # Sentences of 17 characters that differ in two have a similarity of 0.6; titles from one template often
     # have 0.5. The standard error of estimates is 0.03 with 256 slots, and 0.04 with 128, which separates
-    # these less well (measured in docs/quality.md).
+    # these less well. Below 0.7, texts of more than 140 characters made from one template look like
+    # near-duplicates (measured in docs/quality.md).
     "short": {"scheme": "minhash", "threshold": "0.54-0.7", "slots": 256, **ALL_LENGTHS},
 }
 
@@ -80,11 +76,10 @@ class Profile:
     subclasses below, chosen by `scheme` and `verify`, which add parameters.
 
     All profiles: min_length: ignore shorter words; min_features: a text with fewer distinct features has no
-    fingerprint; stop_words, boilerplate: ignored; normalisation: name of the normal form that texts are
-    compared in; fold: "hant" treats Traditional and Simplified Han as equal, "arabic" spelling variants of
-    Arabic (the profile holds the table); tokenizer: name and version of the word segmenter. The tokenizer is
-    only a note about this machine or the store's creator and does not count in comparisons of profiles: the
-    check of fixed texts finds versions that segment differently.
+    fingerprint; stop_words, boilerplate: ignored; fold: "hant" treats Traditional and Simplified Han as
+    equal, "arabic" spelling variants of Arabic (the profile holds the table); tokenizer: name and version of
+    the word segmenter. The tokenizer is only a note about this machine or the store's creator and does not
+    count in comparisons of profiles: the check of fixed texts finds versions that segment differently.
 
     scheme="simhash": bits, layout, features, weights, top: see FeatureOptions; k: default distance of
     lookups in bits, at most what the layout guarantees; idf: a user's table, None for jieba's where the
@@ -94,8 +89,7 @@ class Profile:
     numbers do not match.
 
     scheme="minhash": features, slots, sketch_bits, same_numbers; bands: groups of slots that name drawers;
-    threshold: a similarity, or two such as "0.54-0.7" between which it rises with the number of features, or
-    AUTO.
+    threshold: a similarity, or two such as "0.54-0.7" between which it rises with the number of features.
     """
 
     kind: ClassVar[str]  # description for messages
@@ -106,7 +100,6 @@ class Profile:
     min_features: int = 2
     stop_words: frozenset[str] = frozenset()
     boilerplate: Boilerplate | None = None
-    normalisation: str = LATEST
     fold: CharacterTable | str | None = None
     tokenizer: str | None = field(default=None, compare=False)
 
@@ -148,7 +141,7 @@ class Profile:
         words = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
         if isinstance(given, str) or not all(isinstance(word, str) for word in words):
             raise UsageError(f"must be a set of words, not {given!r}", parameter="stop_words")
-        return frozenset(normalise(word, self.normal_form) for word in words)
+        return frozenset(normalise(word, self.variants) for word in words)
 
     def _set(self, **values: object) -> None:
         for name, value in values.items():
@@ -188,9 +181,9 @@ class Profile:
         return None
 
     @property
-    def normal_form(self) -> NormalForm:
-        """The normal form that texts are compared in."""
-        return NormalForm(self.normalisation, cast("CharacterTable | None", self.fold))
+    def variants(self) -> CharacterTable | None:
+        """The table of characters that count as equal."""
+        return cast("CharacterTable | None", self.fold)
 
     @property
     def feature_options(self) -> FeatureOptions:
@@ -200,7 +193,7 @@ class Profile:
             min_length=self.min_length,
             stop_words=self.stop_words,
             boilerplate=self.boilerplate,
-            form=self.normal_form,
+            variants=self.variants,
         )
 
     def fingerprinter(self) -> Fingerprinter:
@@ -216,6 +209,7 @@ class Profile:
         described = {name: _described(value) for name, value in self.parameters().items()}
         return described | {
             "hash": self.feature_options.hash,
+            "normalisation": NORMALISATION,
             "tokenizer": self.tokenizer,
             **({"permutations": PERMUTATIONS, "shingles": self.shingles.kind} if self.sketching else {}),
         }
@@ -223,17 +217,8 @@ class Profile:
     @property
     def digest(self) -> str:
         """Digest of `describe` without the tokenizer's version: 16 hexadecimal digits."""
-        # Stored digests must stay valid: parameters added later are left out at values that change nothing.
-        described = self.describe()
-        left_out = {"tokenizer"} if self.fold else {"tokenizer", "fold"}
-        if described.get("reach") == described.get("k"):
-            left_out.add("reach")
-        if not described.get("same_numbers"):
-            left_out.add("same_numbers")
-        content = orjson.dumps(
-            {name: value for name, value in described.items() if name not in left_out},
-            option=orjson.OPT_SORT_KEYS,
-        )
+        described = {name: value for name, value in self.describe().items() if name != "tokenizer"}
+        content = orjson.dumps(described, option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(content).hexdigest()[:_DIGEST_DIGITS]
 
     def require_fits_tables(self) -> None:
@@ -335,7 +320,7 @@ class SimHashProfile(Profile):
     @property
     def shingles(self) -> FeatureOptions:
         # Not the profile's features: short texts have too few words for a similarity.
-        return FeatureOptions(kind=VERIFIED_BY, boilerplate=self.boilerplate, form=self.normal_form)
+        return FeatureOptions(kind=VERIFIED_BY, boilerplate=self.boilerplate, variants=self.variants)
 
     @property
     def fingerprint_bits(self) -> int:
@@ -410,12 +395,12 @@ class MinHashProfile(Profile):
         self._set(threshold=_canonical_threshold(self.threshold))
         defaults = ALL_LENGTHS if isinstance(self.threshold, str) else _FIXED
         self._set(**{name: getattr(self, name) or value for name, value in defaults.items()})
-        if self.threshold != AUTO and _two_similarities(self.threshold) is None:
+        if _two_similarities(self.threshold) is None:
             _require_similarity(self.threshold)
-        elif self.features not in RISING:
+        elif self.features != ALL_LENGTHS["features"]:
             raise UsageError(
-                f"{self.threshold} needs features {' or '.join(RISING)}, not {self.features}: it "
-                "rises with the number of these",
+                f"{self.threshold} needs features {ALL_LENGTHS['features']}, not {self.features}: it rises "
+                "with the number of these",
                 parameter="threshold",
             )
         if self.bands == AUTO:
@@ -441,10 +426,8 @@ class MinHashProfile(Profile):
 
     @property
     def _threshold(self) -> float | RisingThreshold:
-        if not isinstance(self.threshold, str):
-            return self.threshold
-        of_features, both = RISING[self.features], _two_similarities(self.threshold)
-        return of_features if both is None else replace(of_features, least=both[0], most=both[1])
+        both = _two_similarities(self.threshold)
+        return cast("float", self.threshold) if both is None else RisingThreshold(*both, least_to=RISES_FROM)
 
     @property
     def index_scheme(self) -> Scheme:
@@ -602,6 +585,6 @@ def _require_similarity(threshold: float | str) -> None:
     if isinstance(threshold, str) or not 0 < threshold <= 1:
         raise UsageError(
             "must be a Jaccard similarity above 0, up to 1 (with scheme minhash also two, for short and "
-            f"long texts, such as 0.54-0.7, or {AUTO}), not {threshold}",
+            f"long texts, such as 0.54-0.7), not {threshold}",
             parameter="threshold",
         )

@@ -12,7 +12,7 @@ MEANINGS: Mapping[str, str] = {
     "bits": "length of a fingerprint: 64, or 128 (dedup and fingerprint only)",
     "layout": "NxM: drawers are named by any M of N blocks of the fingerprint: 5x2, 6x3; 2x1p1: few rows",
     "k": "maximum Hamming distance of a match, in bits",
-    "features": "words, words:N or chars:N (N-grams), chars:1-3, chars:auto",
+    "features": "words, words:N or chars:N (N-grams), chars:1-3",
     "weights": "weight of words: count, capped (in short texts), saturated (in long), tfidf, levels",
     "top": "use only the N words of highest weight",
     "min_length": "ignore words of fewer characters",
@@ -25,9 +25,8 @@ MEANINGS: Mapping[str, str] = {
     "slots": "numbers in a sketch; more give better estimates",
     "sketch_bits": "bits per slot of a sketch",
     "bands": "BxR: B bands of R slots, one of which matches share; auto: by threshold",
-    "threshold": "minimum Jaccard similarity of a match; 0.54-0.7: for short and long texts; auto",
+    "threshold": "minimum Jaccard similarity of a match; 0.54-0.7: for short and long texts",
     "same_numbers": "true: texts with different numbers do not match, whatever their similarity",
-    "normalisation": "version of the text normalisation",
     "fold": "hant: Traditional and Simplified Chinese are the same; arabic: spellings of Arabic",
 }
 

@@ -26,7 +26,6 @@ from simhbase.progress import Progress, counting, no_progress
 
 Distances = NDArray[np.uint8] | NDArray[np.int64]
 
-AUTO = "auto"
 _SKETCHES_AT_ONCE = 1 << 14
 
 

@@ -659,7 +659,7 @@ class Index:
         if options.kind != "words":
             raise UsageError(f"the features of this profile are {options.kind}: only words are listed")
         if options.boilerplate is not None:
-            text = options.boilerplate.strip([text], options.form)[0]
+            text = options.boilerplate.strip([text], options.variants)[0]
         scale = 1 if options.weights == "levels" else SCALE
         return [(word, weight / scale) for word, weight in extractor.weights(text)]
 

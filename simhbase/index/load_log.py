@@ -20,7 +20,7 @@ import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from secrets import token_hex
 from threading import Event, Lock, Thread
 from types import TracebackType
@@ -90,9 +90,7 @@ class LoadState:
     @staticmethod
     def decode(value: bytes) -> LoadState:
         """Decode a row's value."""
-        known = {each.name for each in fields(LoadState)}
-        found = orjson.loads(value.replace(b'"moved":', b'"updated":'))  # the name in older stores
-        return LoadState(**{name: each for name, each in found.items() if name in known})
+        return LoadState(**orjson.loads(value))
 
 
 class LoadLog:

@@ -30,7 +30,9 @@ from simhbase.text.variants import CharacterTable
 
 FORMAT = 4
 _PROFILE_KEY = b"profile"
-_NOTES = frozenset(["format", "hash", "permutations", "shingles", "probes", "software", "token"])
+_NOTES = frozenset(
+    ["format", "hash", "normalisation", "permutations", "shingles", "probes", "software", "token"]
+)
 _TOKEN_BYTES = 8
 # Parameters that are files, which meta holds in pieces.
 _FILES: Mapping[str, tuple[type[NamedContent], str]] = {
@@ -179,13 +181,9 @@ def read_profile(store: Store) -> StoredProfile:
     if unknown := sorted(record.keys() - known - _NOTES):
         raise ProfileMismatch(
             f"the profile of {store.url} has parameters that this version of simhbase does not know "
-            f"({', '.join(unknown)}): install a newer simhbase"
+            f"({', '.join(unknown)}): install the simhbase that made the store"
         )
     parameters = {name: value for name, value in record.items() if name in known}
-    if record["scheme"] == "simhash":  # older profiles have none of these
-        parameters.setdefault("verify", False)
-    if parameters.get("verify"):
-        parameters.setdefault("reach", record["k"])
     parameters["stop_words"] = frozenset(record["stop_words"])
     for name in _FILES:
         if record.get(name) is not None:
@@ -208,15 +206,11 @@ def _require_empty(store: Store) -> None:
 
 def _require_format(store: Store, stored: int) -> None:
     """Raises ProfileMismatch for a format that this version cannot read."""
-    if stored > FORMAT:
+    if stored != FORMAT:
         raise ProfileMismatch(
-            f"{store.url} has rows of format {stored}, this version of simhbase reads format {FORMAT}: "
-            "install a newer simhbase"
-        )
-    if stored < FORMAT:
-        raise ProfileMismatch(
-            f"{store.url} was made by an older simhbase: its rows have format {stored}, and this version "
-            f"reads format {FORMAT}. Load the documents into a new store, then drop this one"
+            f"{store.url} was made by another simhbase: its rows have format {stored}, this one reads format "
+            f"{FORMAT}. Install that simhbase, or load the documents into a new store (simhbase load) and "
+            "drop this one (simhbase tables drop)"
         )
 
 

@@ -116,7 +116,7 @@ class DedupFiles:
         similarity = self._texts.similarity(left, right).tolist()
         for one, other, jaccard in zip(left.tolist(), right.tolist(), similarity, strict=True):
             removed, kept = self._texts.read([one, other])
-            yield ComparedTexts(removed, kept, jaccard, self._texts.form)
+            yield ComparedTexts(removed, kept, jaccard, self._texts.variants)
 
     def _write(self, option: str, lines: Iterator[bytes] | Sequence[bytes]) -> None:
         if file := self._files.get(option):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from simhbase.corpus.outputs import json_line, shown_similarity
 from simhbase.text.difference import difference
-from simhbase.text.normalise import NormalForm
+from simhbase.text.variants import CharacterTable
 
 WORDS = 20  # differing words listed per text
 _ALL_WORDS = 1 << 30
@@ -38,13 +38,13 @@ class Rule:
 
 
 class ComparedTexts(NamedTuple):
-    """The texts of a removed and a kept document, with the exact similarity of their shingles. form: in which
-    they are compared."""
+    """The texts of a removed and a kept document, with the exact similarity of their shingles.
+    variants: count as equal."""
 
     removed: str
     kept: str
     jaccard: float
-    form: NormalForm
+    variants: CharacterTable | None
 
 
 def evidence_line(
@@ -66,7 +66,7 @@ def evidence_line(
 def _difference(texts: ComparedTexts) -> dict[str, Any]:
     """How two texts differ: the words that one has more often than the other, largest difference first, with
     the number of those left out, and the number of places that differ."""
-    found = difference(texts.removed, texts.kept, _ALL_WORDS, texts.form)
+    found = difference(texts.removed, texts.kept, _ALL_WORDS, texts.variants)
     removed = [each.word for each in found.words if each.left > each.right][:WORDS]
     kept = [each.word for each in found.words if each.left < each.right][:WORDS]
     more = len(found.words) - len(removed) - len(kept)

@@ -104,7 +104,7 @@ class SpooledTexts:
         self.least = least
         self._texts = Spool(folder)
         self._digests = SpooledRows(folder, np.empty((0, 2), dtype=np.uint64))
-        self.form = profile.normal_form
+        self.variants = profile.variants
         self._extractor = Extractor(profile.shingles, TABLE_BITS)
 
     def close(self) -> None:

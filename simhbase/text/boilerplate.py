@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from simhbase.errors import BadInput
 from simhbase.text.hashing import GOLDEN, fmix64
-from simhbase.text.normalise import CURRENT, NormalForm, fold, pieces
+from simhbase.text.normalise import fold, pieces
 from simhbase.text.userfile import NamedContent, read_utf8
+from simhbase.text.variants import CharacterTable
 
 Kind = Literal["line", "phrase"]
 Numbers = NDArray[np.int64]
@@ -99,9 +100,9 @@ class LineSpans(NamedTuple):
     hashes: NDArray[np.uint64]
 
 
-def cut(texts: Sequence[str], form: NormalForm = CURRENT) -> Units:
+def cut(texts: Sequence[str], variants: CharacterTable | None = None) -> Units:
     """Fold texts and cut them into units."""
-    folded = [fold(text, form) for text in texts]
+    folded = [fold(text, variants) for text in texts]
     encoded = "".join([f"{text}\n" for text in folded]).encode("utf-32-le", "surrogatepass")
     points = np.frombuffer(encoded, dtype="<u4")
     ends = np.cumsum(np.array([len(text) + 1 for text in folded], dtype=np.int64)) - 1
@@ -230,7 +231,7 @@ class Boilerplate(NamedContent):
             f"separated by tabs, found {line[:80]!r}"
         )
 
-    def strip(self, texts: Sequence[str], form: NormalForm = CURRENT) -> list[str]:
+    def strip(self, texts: Sequence[str], variants: CharacterTable | None = None) -> list[str]:
         """Replace the boilerplate of n texts by spaces, and fold the rest; texts without boilerplate are
         returned unchanged.
 
@@ -238,13 +239,13 @@ class Boilerplate(NamedContent):
         """
         stripped: list[str] = [""] * len(texts)
         for numbers, parts in in_chunks(texts):
-            for number, part in zip(numbers, self._strip_chunk(parts, form), strict=True):
+            for number, part in zip(numbers, self._strip_chunk(parts, variants), strict=True):
                 stripped[number] += part
         return stripped
 
-    def _strip_chunk(self, texts: Sequence[str], form: NormalForm) -> Iterator[str]:
-        units = cut(texts, form)
-        dropped = self._dropped(units, *_known(self, form))
+    def _strip_chunk(self, texts: Sequence[str], variants: CharacterTable | None) -> Iterator[str]:
+        units = cut(texts, variants)
+        dropped = self._dropped(units, *_known(self, variants))
         if not dropped.any():
             yield from texts
             return
@@ -276,10 +277,10 @@ class Boilerplate(NamedContent):
 
 
 @lru_cache(maxsize=8)
-def _known(boilerplate: Boilerplate, form: NormalForm) -> tuple[_Hashes, _Hashes]:
+def _known(boilerplate: Boilerplate, variants: CharacterTable | None) -> tuple[_Hashes, _Hashes]:
     """Hashes of the windows of all phrases, and of all lines."""
-    phrases = cut([entry.text for entry in boilerplate.entries if entry.kind == "phrase"], form)
-    lines = cut([entry.text for entry in boilerplate.entries if entry.kind == "line"], form)
+    phrases = cut([entry.text for entry in boilerplate.entries if entry.kind == "phrase"], variants)
+    lines = cut([entry.text for entry in boilerplate.entries if entry.kind == "line"], variants)
     return _Hashes(np.unique(phrases.windows()[1])), _Hashes(np.unique(lines.lines().hashes))
 
 

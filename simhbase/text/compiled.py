@@ -12,39 +12,37 @@ from numpy.typing import NDArray
 
 from simhbase.text import loops
 from simhbase.text.dictionary import LONGEST_EXPANSION, Characters, load
-from simhbase.text.normalise import CURRENT, EVERY, LATEST, SEEN, NormalForm, normalise, plain_points
+from simhbase.text.normalise import normalise
 from simhbase.text.variants import GONE, CharacterTable
 
 _AT_ONCE = 1 << 16  # characters processed together: their arrays stay in the cache
 _UTF32 = "utf-32-le"
 
-_CLOSED = {LATEST: loops.BESIDE_KANA, SEEN: loops.IN_HAN, EVERY: loops.NOWHERE}
 _PROBE = "中文和 English，1-2"
 
 Points = tuple[NDArray[np.int32], NDArray[np.int64]]  # code points of all texts, and the end of each text
 
 
 def prepare() -> None:
-    Words(CURRENT, 2, frozenset(), "saturated", None, 0, 0, 0, 64)([_PROBE])
+    Words(None, 2, frozenset(), "saturated", None, 0, 0, 0, 64)([_PROBE])
 
 
 class Normaliser:
     """Computes the code points of texts in normal form."""
 
-    def __init__(self, form: NormalForm) -> None:
-        self._form = form
-        self._closed = _CLOSED[form.name]
-        self._characters = _characters_of(form)
+    def __init__(self, variants: CharacterTable | None) -> None:
+        self._variants = variants
+        self._characters = _characters_of(variants)
 
     def __call__(self, texts: Sequence[str], *, bare: bool = False) -> Points:
         """Normalise texts. bare: leave out white space."""
         points, ends = _points(texts)
-        found, found_ends, awkward = loops.normal_forms(points, ends, *self._characters, self._closed, bare)
+        found, found_ends, awkward = loops.normal_forms(points, ends, *self._characters, bare)
         if not awkward.any():
             return found, found_ends
         parts = np.split(found, found_ends[:-1])
         for text in np.flatnonzero(awkward).tolist():
-            normal = normalise(texts[text], self._form)
+            normal = normalise(texts[text], self._variants)
             parts[text] = _points([normal.replace(" ", "") if bare else normal])[0]
         return np.concatenate(parts), np.cumsum([len(part) for part in parts])
 
@@ -56,14 +54,9 @@ def _points(texts: Sequence[str]) -> Points:
 
 
 @lru_cache(maxsize=4)
-def _characters_of(form: NormalForm) -> Characters:
+def _characters_of(variants: CharacterTable | None) -> Characters:
     _, characters = load()
-    if form.name != LATEST:  # undo the replacements that only LATEST makes
-        changed = np.flatnonzero(plain_points() != np.arange(len(characters.becomes)))
-        becomes = characters.becomes.copy()
-        becomes[changed] = changed
-        characters = characters._replace(becomes=becomes)
-    return characters if form.fold is None else _folded(characters, form.fold)
+    return characters if variants is None else _folded(characters, variants)
 
 
 def _folded(characters: Characters, table: CharacterTable) -> Characters:
@@ -89,7 +82,7 @@ class Words:
 
     def __init__(
         self,
-        form: NormalForm,
+        variants: CharacterTable | None,
         min_length: int,
         left_out: frozenset[str],
         weights: str,
@@ -99,7 +92,7 @@ class Words:
         levels: int,
         bits: int,
     ) -> None:
-        self._normalised = Normaliser(form)
+        self._normalised = Normaliser(variants)
         weighting = {
             "count": loops.COUNTS if top else loops.IN_ORDER,
             "capped": loops.CAPPED,
@@ -108,7 +101,6 @@ class Words:
         idf = known or {}
         self._options: tuple[Any, ...] = (
             load()[0],
-            form.name != EVERY,  # True if joiners (U+200C, U+200D) belong to words
             min_length,
             _digests(left_out),
             weighting.get(weights, loops.BY_TABLE),

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 from simhbase.model import WordCount
 from simhbase.text.features import token_spans
-from simhbase.text.normalise import CLUSTER, CURRENT, NormalForm, fold, normalise
+from simhbase.text.normalise import CLUSTER, fold, normalise
+from simhbase.text.variants import CharacterTable
 
 MOST_WORDS = 100
 CELLS = 1 << 29  # words x words compared at once: 64 MiB of bits
@@ -58,11 +59,14 @@ class Difference:
         return all(segment.same for segment in self.segments)
 
 
-def difference(left: str, right: str, most_words: int = MOST_WORDS, form: NormalForm = CURRENT) -> Difference:
-    """Compare two texts in a normal form. most_words: maximum number of differing words listed."""
-    if normalise(left, form) == normalise(right, form):
+def difference(
+    left: str, right: str, most_words: int = MOST_WORDS, variants: CharacterTable | None = None
+) -> Difference:
+    """Compare two texts in normal form. most_words: maximum number of differing words listed. variants: count
+    as equal."""
+    if normalise(left, variants) == normalise(right, variants):
         return Difference((Segment((0, len(left)), (0, len(right)), same=True),) if left or right else (), ())
-    texts = _words(left, form), _words(right, form)
+    texts = _words(left, variants), _words(right, variants)
     numbers: dict[str, int] = {}
     a, b = ([numbers.setdefault(word.text, len(numbers)) for word in words] for words in texts)
     alignment = _Alignment(a, b)
@@ -90,19 +94,19 @@ class _Word(NamedTuple):
     end: int
 
 
-def _words(text: str, form: NormalForm = CURRENT) -> list[_Word]:
+def _words(text: str, variants: CharacterTable | None = None) -> list[_Word]:
     """Tokens of a text, with the positions of the characters each was made from."""
     # Normal forms do not depend on neighbouring clusters, except for sigma, which has another form at the end
     # of a word.
     clusters: list[str] = CLUSTER.findall(text)
-    forms = {cluster: fold(cluster, form).replace("ς", "σ") for cluster in set(clusters)}
+    forms = {cluster: fold(cluster, variants).replace("ς", "σ") for cluster in set(clusters)}
     folded = [forms[cluster] for cluster in clusters]
     origins = [0, *accumulate(map(len, clusters))]
     ends = list(accumulate(map(len, folded)))
     whole = "".join(folded)
     words = []
     cluster = 0
-    for start, end in token_spans(whole, form):
+    for start, end in token_spans(whole):
         while ends[cluster] <= start:
             cluster += 1
         first = cluster

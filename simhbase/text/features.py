@@ -26,8 +26,9 @@ from simhbase.errors import UsageError
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.hashing import GOLDEN, fmix64
 from simhbase.text.idf import SCALE, IdfTable
-from simhbase.text.normalise import CURRENT, EVERY, LATEST, SEEN, SPACES, NormalForm, normalise, pieces
+from simhbase.text.normalise import SPACES, normalise, pieces
 from simhbase.text.saturation import capped, saturated
+from simhbase.text.variants import CharacterTable
 
 WEIGHTS = ("saturated", "capped", "count", "tfidf", "levels")
 BY_IDF = ("tfidf", "levels")
@@ -40,11 +41,6 @@ LONGEST_COMPILED = 1 << 20  # characters of a text: loops take 100 bytes for eac
 _HAN = re.compile("([\u4e00-\u9fd5]+|[\u3400-\u4dbf\u9fd6-\u9fff])")
 # Joiners that normalisation keeps are within words (UAX #29, rule WB4).
 _WORD = regex.compile(r"[\p{L}\p{M}\p{Nd}\u200c\u200d--[\u3400-\u4dbf\u4e00-\u9fff]]+", regex.V1)
-_WORDS = {
-    LATEST: _WORD,
-    SEEN: _WORD,
-    EVERY: regex.compile(r"[\p{L}\p{M}\p{Nd}--[\u3400-\u4dbf\u4e00-\u9fff]]+", regex.V1),
-}
 _BREAK = "\n"  # not a token; jieba never joins across it
 
 
@@ -59,11 +55,6 @@ def _fading(up_to: int, none_from: int) -> NDArray[np.uint64]:
 
 _CODE_POINT_BITS = 21
 _WINDOWS = 1 << 16  # n-grams hashed at once: their arrays stay in the cache
-# After changing two characters, a sentence of 17 shares 12 of 20 pairs, but only 9 of 21 triples. Pairs alone
-# do not separate long texts on one subject or from one template (measured in docs/quality.md).
-_PAIRS_UP_TO = 32  # characters
-_TRIPLES_FROM = 128
-_SHARES_OF_PAIRS = _fading(_PAIRS_UP_TO, _TRIPLES_FROM)
 # Sentences of 17 characters that differ in two have a similarity of 0.6 with single characters, and 0.5 with
 # pairs and triples only. In long texts single characters say nothing. They are added to the other features,
 # and fade out over two doublings of the length: if one text is 1.3 times as long, a sixteenth of the features
@@ -105,13 +96,12 @@ class FeatureOptions:
     """Which features a text has, and their weights.
 
     kind: "words"; "words:N", N-grams of words; "chars:N", N-grams of characters without white space;
-    "chars:1-3", pairs and triples of characters, and single ones in short texts; "chars:auto", pairs in short
-    texts and triples in long ones (separates texts of different lengths; kept for existing stores).
+    "chars:1-3", pairs and triples of characters, and single ones in short texts.
     weights: "count", occurrences; "capped" and "saturated", occurrences with less weight for words repeated
     in short or in long texts (see `saturation.py`); "tfidf", count x IDF; "levels", TF-IDF as integers 1 to
     5, 5 for the heaviest fifth of the scale. top: keep only the N heaviest, ties by the token's bytes.
     min_length: ignore shorter words (characters). stop_words: ignore these. idf: for "tfidf" and "levels".
-    boilerplate: removed first. form: normal form of texts.
+    boilerplate: removed first. variants: count as equal.
     """
 
     kind: str = "words"
@@ -121,14 +111,13 @@ class FeatureOptions:
     stop_words: frozenset[str] = frozenset()
     idf: IdfTable | None = None
     boilerplate: Boilerplate | None = None
-    form: NormalForm = CURRENT
+    variants: CharacterTable | None = None
 
     def __post_init__(self) -> None:
         """Raise UsageError for options that do not go together."""
-        if not re.fullmatch(r"words|(words|chars):[1-9]|chars:1-3|chars:auto", self.kind):
+        if not re.fullmatch(r"words|(words|chars):[1-9]|chars:1-3", self.kind):
             raise UsageError(
-                f"must be words, words:N or chars:N with N from 1 to 9, chars:1-3 or chars:auto, not "
-                f"{self.kind!r}",
+                f"must be words, words:N or chars:N with N from 1 to 9, or chars:1-3, not {self.kind!r}",
                 parameter="features",
             )
         if self.weights not in WEIGHTS:
@@ -161,30 +150,29 @@ def _cut(han: str) -> list[str]:
     return found
 
 
-def tokens(text: str, form: NormalForm = CURRENT) -> list[str]:
+def tokens(text: str, variants: CharacterTable | None = None) -> list[str]:
     """Tokens of a text in order, including those that do not count as features."""
-    words = _WORDS[form.name].findall
     found: list[str] = []
-    for position, run in enumerate(_HAN.split(normalise(text, form))):
-        found += _cut(run) if position % 2 else words(run)
+    for position, run in enumerate(_HAN.split(normalise(text, variants))):
+        found += _cut(run) if position % 2 else _WORD.findall(run)
     return found
 
 
-def token_spans(folded: str, form: NormalForm = CURRENT) -> Iterator[tuple[int, int]]:
+def token_spans(folded: str) -> Iterator[tuple[int, int]]:
     """Start and end of each token in a folded text. Yields the tokens that `tokens` finds in its normal form,
     although the folded text still has white space that normalisation removes."""
-    gaps = [] if form.name == EVERY else [space.span() for space in SPACES[form.name].finditer(folded)]
+    gaps = [space.span() for space in SPACES.finditer(folded)]
     if not gaps:
-        yield from _spans(folded, form)
+        yield from _spans(folded)
         return
     starts, ends = zip(*gaps, strict=True)
     kept = [*map(range, [0, *ends], [*starts, len(folded)])]
     places = [place for part in kept for place in part]
-    for start, end in _spans("".join([folded[part.start : part.stop] for part in kept]), form):
+    for start, end in _spans("".join([folded[part.start : part.stop] for part in kept])):
         yield places[start], places[end - 1] + 1
 
 
-def _spans(folded: str, form: NormalForm) -> Iterator[tuple[int, int]]:
+def _spans(folded: str) -> Iterator[tuple[int, int]]:
     at = 0
     for position, run in enumerate(_HAN.split(folded)):
         if position % 2:
@@ -193,16 +181,16 @@ def _spans(folded: str, form: NormalForm) -> Iterator[tuple[int, int]]:
                 yield start, start + len(token)
                 start += len(token)
         else:
-            for word in _WORDS[form.name].finditer(run):
+            for word in _WORD.finditer(run):
                 yield at + word.start(), at + word.end()
         at += len(run)
 
 
-def _bag(text: str, form: NormalForm = CURRENT) -> list[str]:
+def _bag(text: str, variants: CharacterTable | None = None) -> list[str]:
     """Tokens of a text in any order, and breaks; calls jieba once."""
-    runs = _HAN.split(normalise(text, form))
+    runs = _HAN.split(normalise(text, variants))
     bag = _cut(_BREAK.join(runs[1::2]))
-    bag += _WORDS[form.name].findall(" ".join(runs[0::2]))
+    bag += _WORD.findall(" ".join(runs[0::2]))
     return bag
 
 
@@ -218,10 +206,8 @@ class Extractor:
 
     def extract(self, texts: Sequence[str]) -> FeatureBatch:
         if self.options.boilerplate is not None:
-            texts = self.options.boilerplate.strip(texts, self.options.form)
+            texts = self.options.boilerplate.strip(texts, self.options.variants)
         kind, _, size = self.options.kind.partition(":")
-        if size == "auto":
-            return _pairs_and_triples(self._bare(texts), self._bytes // 8)
         if size == "1-3":
             return _up_to_triples(self._bare(texts), self._bytes // 8)
         if kind == "chars":
@@ -231,14 +217,14 @@ class Extractor:
         return self._weighed_words(texts)
 
     def _bare(self, texts: Sequence[str]) -> _Bare:
-        form = self.options.form
+        variants = self.options.variants
         if compiled := _compiled_for(texts):
             if self._normaliser is None:
-                self._normaliser = compiled.Normaliser(form)
+                self._normaliser = compiled.Normaliser(variants)
             points, ends = self._normaliser(texts, bare=True)
             return _Bare(points.view(np.uint32), np.diff(ends, prepend=0))
         bare = [
-            "".join([normalise(piece, form).replace(" ", "") for piece in pieces(text)]) for text in texts
+            "".join([normalise(piece, variants).replace(" ", "") for piece in pieces(text)]) for text in texts
         ]
         encoded = "".join(bare).encode("utf-32-le", "surrogatepass")
         lengths = np.array([len(text) for text in bare], dtype=np.int64)
@@ -254,7 +240,7 @@ class Extractor:
         """Words of a text with integer weights, heaviest first, ties by token bytes."""
         counts: Counter[str] = Counter()
         for piece in pieces(text):
-            counts.update(filter(self.keeps, _bag(piece, self.options.form)))
+            counts.update(filter(self.keeps, _bag(piece, self.options.variants)))
         weighted = list(zip(counts, self._weights(counts), strict=True))
         # Code point order of str is the byte order of UTF-8.
         weighted = sorted((pair for pair in weighted if pair[1]), key=lambda pair: (-pair[1], pair[0]))
@@ -281,7 +267,7 @@ class Extractor:
         """IDF weights by folded token. If several tokens fold to one, the least weight, which is that of the
         most frequent one."""
         assert self.options.idf is not None
-        known, table = self.options.idf.weights, self.options.form.fold
+        known, table = self.options.idf.weights, self.options.variants
         if table is None:
             return known
         folded: dict[str, int] = {}
@@ -303,7 +289,7 @@ class Extractor:
         if self._words is None:
             options, idf = self.options, self.options.idf
             self._words = compiled.Words(
-                form=options.form,
+                variants=options.variants,
                 min_length=options.min_length,
                 left_out=options.stop_words,
                 weights=options.weights,
@@ -343,11 +329,14 @@ class Extractor:
             batch = self._batch([self._digested(text, tokens) for text in texts])
         return _ngrams(list(batch.digests.view(">u8").T), batch.counts, size, width=64)
 
-    def _digested(self, text: str, cut: Callable[[str, NormalForm], list[str]]) -> bytes:
+    def _digested(self, text: str, cut: Callable[[str, CharacterTable | None], list[str]]) -> bytes:
         """Concatenated digests of a text's tokens. (Tokens that do not count have an empty digest.)"""
-        form = self.options.form
+        variants = self.options.variants
         return b"".join(
-            [b"".join(map(self._digests.trimmed().__getitem__, cut(piece, form))) for piece in pieces(text)]
+            [
+                b"".join(map(self._digests.trimmed().__getitem__, cut(piece, variants)))
+                for piece in pieces(text)
+            ]
         )
 
     def _batch(self, blobs: Sequence[bytes]) -> FeatureBatch:
@@ -411,8 +400,11 @@ def _compiled_for(texts: Sequence[str]) -> Any:
 
 
 def _up_to_triples(bare: _Bare, words: int) -> FeatureBatch:
-    """Pairs and triples of characters, and a share of the single characters of short texts, chosen by digest
-    (see `_pairs_and_triples`)."""
+    """Pairs and triples of characters, and a share of the single characters of short texts.
+
+    Single characters are chosen by their digests (consistent sampling), so texts of similar length choose
+    nearly the same of their common ones, and no threshold of length separates near texts.
+    """
     singles, pairs, triples = (_ngrams_of_bare(bare, size, words) for size in (1, 2, 3))
     lengths = np.minimum(bare.lengths, _NO_SINGLES_FROM)
     owners = np.repeat(np.arange(len(lengths)), singles.counts)
@@ -428,30 +420,6 @@ def _up_to_triples(bare: _Bare, words: int) -> FeatureBatch:
 
 def _ngrams_of_bare(bare: _Bare, size: int, words: int) -> FeatureBatch:
     return _ngrams([bare.points] * words, bare.lengths, size, _CODE_POINT_BITS)
-
-
-def _pairs_and_triples(bare: _Bare, words: int) -> FeatureBatch:
-    """Pairs of characters of short texts, triples of long ones, and shares of both in between, by length.
-
-    Features are chosen by their digests (consistent sampling), so texts of similar length choose nearly the
-    same of their common features, and no threshold of length separates near texts.
-    """
-    shares = _SHARES_OF_PAIRS[np.minimum(bare.lengths, _TRIPLES_FROM)]
-    triples = _ngrams_of_bare(bare, 3, words)
-    with_pairs = np.flatnonzero(shares)
-    if not len(with_pairs):
-        return triples
-    pairs = _ngrams_of_bare(bare[shares > 0], 2, words)
-    texts = len(bare.lengths)
-    of_pairs = np.repeat(with_pairs, pairs.counts)
-    of_triples = np.repeat(np.arange(texts), triples.counts)
-    owners = np.concatenate([of_pairs, of_triples])
-    digests = np.concatenate([pairs.digests.view(np.uint64), triples.digests.view(np.uint64)])
-    is_pair = np.arange(len(owners)) < len(of_pairs)
-    taken = np.flatnonzero((_draws(digests[:, 0]) < shares[owners]) == is_pair)
-    taken = taken[np.argsort(owners[taken], kind="stable")]
-    counts = np.bincount(owners[taken], minlength=texts).astype(np.int64)
-    return FeatureBatch(digests[taken].view(np.uint8), counts)
 
 
 def _draws(digests: NDArray[np.uint64]) -> NDArray[np.uint64]:

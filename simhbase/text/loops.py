@@ -19,8 +19,6 @@ from simhbase.text.saturation import capped, saturated
 BREAK, WORD, ALONE, HAN = 0, 1, 2, 3
 # What characters become that are not one other; from SEVERAL down by their place in a list.
 AWKWARD, SPACE, GONE, SEVERAL = -1, -2, -3, -4
-# Between which characters white space says nothing.
-NOWHERE, IN_HAN, BESIDE_KANA = 0, 1, 2
 # What words weigh.
 IN_ORDER, COUNTS, CAPPED, SATURATED, BY_TABLE = 0, 1, 2, 3, 4
 
@@ -114,12 +112,11 @@ def normal_forms(
     ends: NDArray[np.int64],
     becomes: NDArray[np.int32],
     several: NDArray[np.int32],
-    closed: int,
     is_bare: bool,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]:
     """Normal forms: code points, ends, and which texts hold an awkward character (these are empty here).
 
-    becomes, several: `dictionary.Characters`; closed: where to leave out white space; is_bare: everywhere.
+    becomes, several: `dictionary.Characters`; is_bare: leave out all white space.
     """
     found = np.empty(LONGEST_EXPANSION * len(points), np.int32)
     found_ends = np.empty(len(ends), np.int64)
@@ -132,7 +129,7 @@ def normal_forms(
             point = becomes[points[position]]
             if point >= 0:
                 if is_spaced:
-                    at = _space(found, first, at, point, closed, is_bare)
+                    at = _space(found, first, at, point, is_bare)
                     is_spaced = False
                 found[at] = point
                 at += 1
@@ -145,7 +142,7 @@ def normal_forms(
             elif point != GONE:
                 place = SEVERAL - point
                 if is_spaced:
-                    at = _space(found, first, at, several[place + 1], closed, is_bare)
+                    at = _space(found, first, at, several[place + 1], is_bare)
                     is_spaced = False
                 for other in range(place + 1, place + 1 + several[place]):
                     found[at] = several[other]
@@ -156,11 +153,11 @@ def normal_forms(
 
 
 @njit(inline="always")
-def _space(found: NDArray[np.int32], first: int, at: int, behind: int, closed: int, is_bare: bool) -> int:
+def _space(found: NDArray[np.int32], first: int, at: int, behind: int, is_bare: bool) -> int:
     """Write the space before a character, where there is one, and return the next place."""
-    if at == first or is_bare or (closed and _is_han(found[at - 1]) and _is_han(behind)):
+    if at == first or is_bare or (_is_han(found[at - 1]) and _is_han(behind)):
         return at
-    if closed == BESIDE_KANA and (_is_kana(found[at - 1]) or _is_kana(behind)):
+    if _is_kana(found[at - 1]) or _is_kana(behind):
         return at
     found[at] = 32
     return at + 1
@@ -196,7 +193,6 @@ def words(
     points: NDArray[np.int32],
     ends: NDArray[np.int64],
     dictionary: Any,
-    joiners: bool,
     min_length: int,
     left_out: NDArray[np.uint64],
     weighting: int,
@@ -209,7 +205,7 @@ def words(
     """Words of normalised texts: digests, uint64 (m, size); how many each text has, int64 (n,); and their
     weights, int64 (m,), or (0,) if IN_ORDER.
 
-    joiners: whether U+200C and U+200D belong to words; left_out: digests of stop words; known, unknown:
+    left_out: digests of stop words; known, unknown:
     weights by digest as a `hash_table`, and of other words; top: 0 for all words; levels: 0 for plain
     weights.
     """
@@ -238,7 +234,7 @@ def words(
     filled = start = 0
     for text in range(count):
         end = ends[text]
-        found = _cut(points[start:end], start, dictionary, joiners, scratch)
+        found = _cut(points[start:end], start, dictionary, scratch)
         first = filled
         kept = 0
         for token in range(found):
@@ -306,7 +302,7 @@ class _Words(NamedTuple):
 
 
 @njit
-def _cut(text: NDArray[np.int32], offset: int, dictionary: Any, joiners: bool, scratch: Any) -> int:
+def _cut(text: NDArray[np.int32], offset: int, dictionary: Any, scratch: Any) -> int:
     """Write where the tokens of a text are, and return how many it has."""
     kinds, tokens = dictionary.kinds, scratch.tokens
     _look_up(text, dictionary, scratch)
@@ -324,17 +320,12 @@ def _cut(text: NDArray[np.int32], offset: int, dictionary: Any, joiners: bool, s
         elif kind == ALONE:
             tokens[found, 0], tokens[found, 1] = offset + begin, offset + at
             found += 1
-        elif kind == WORD and (joiners or not _is_joiner(text[begin])):
-            while at < end and kinds[text[at]] == WORD and (joiners or not _is_joiner(text[at])):
+        elif kind == WORD:
+            while at < end and kinds[text[at]] == WORD:
                 at += 1
             tokens[found, 0], tokens[found, 1] = offset + begin, offset + at
             found += 1
     return found
-
-
-@njit(inline="always")
-def _is_joiner(point: int) -> bool:
-    return point == 0x200C or point == 0x200D
 
 
 @njit

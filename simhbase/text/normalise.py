@@ -21,7 +21,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from unicodedata import combining, is_normalized, normalize
@@ -30,7 +29,6 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from simhbase.errors import UsageError
 from simhbase.text.variants import GONE, CharacterTable, replaced
 
 # Replacing a part of a text by its NFKC does not change the NFKC of the whole: both decompose to the same
@@ -42,8 +40,7 @@ _NEITHER_ASCII_NOR_HAN = re.compile("[^\x00-\x7f\u4e00-\u9fff、。《》“”�
 # with the forms of marks.)
 _MANY_MARKS = regex.compile(r"[\p{M}\uff9e\uff9f]{64,}")
 
-LATEST, SEEN, EVERY = "nfkc-lower-v3", "nfkc-lower-seen", "nfkc-lower-space"
-NORMALISATIONS = (LATEST, SEEN, EVERY)  # older ones: of existing stores, which keep them
+NORMALISATION = "nfkc-lower-v3"  # name of this normal form in profiles
 JOINED = (
     *("Arabic", "Syriac", "Mandaic", "Mongolian", "Nko", "Phags_Pa", "Adlam", "Hanifi_Rohingya"),
     *("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam"),
@@ -72,18 +69,9 @@ _RANGE = re.compile("(.)(?:-(.))?", re.DOTALL)  # an item of the lists above
 HAN = "々〇\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
 KANA = "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\U0001aff0-\U0001b16f"
 VOICED = "\u3099\u309a"  # marks that compose with kana
-# White space that is removed. A pattern begins where a run of white space does: from each place within a long
-# one, the search for its end would take quadratic time.
-_SPACE = {
-    SEEN: re.compile(f" (?<=[{HAN}] )(?=[{HAN}])"),
-    LATEST: re.compile(f" (?:(?<=[{HAN}] )(?=[{HAN}])|(?<=[{KANA}] )(?![{VOICED}])|(?=[{KANA}]))"),
-}
-SPACES = {
-    SEEN: re.compile(rf"(?<=[{HAN}])\s+(?=[{HAN}])"),
-    LATEST: re.compile(
-        rf"(?<=[{HAN}])\s+(?=[{HAN}])|(?<=[{KANA}])\s+(?![\s{VOICED}])|(?<!\s)\s+(?=[{KANA}])"
-    ),
-}
+# White space that is removed: of normalised and of folded texts.
+_SPACE = re.compile(f" (?:(?<=[{HAN}] )(?=[{HAN}])|(?<=[{KANA}] )(?![{VOICED}])|(?=[{KANA}]))")
+SPACES = re.compile(rf"(?<=[{HAN}])\s+(?=[{HAN}])|(?<=[{KANA}])\s+(?![\s{VOICED}])|\s+(?=[{KANA}])")
 
 
 def _letters_of(scripts: tuple[str, ...]) -> regex.Pattern[str]:
@@ -112,51 +100,27 @@ _SEPARATOR = re.compile(rf"[,;!?，；！？、。]|(?<=[^{_NO_NEIGHBOUR}])\s+(?
 PIECE = 1 << 16  # characters
 
 
-@dataclass(frozen=True)
-class NormalForm:
-    """Which normal form to use.
-
-    name: LATEST; SEEN, which keeps control characters, private use characters, white space beside kana and
-    the script of digits; or EVERY, which keeps every character. fold: a table of variants to replace. Raises
-    UsageError for another name.
-    """
-
-    name: str = LATEST
-    fold: CharacterTable | None = None
-
-    def __post_init__(self) -> None:
-        if self.name not in NORMALISATIONS:
-            raise UsageError(
-                f"must be one of {', '.join(NORMALISATIONS)}, not {self.name!r}", parameter="normalisation"
-            )
-
-
-CURRENT = NormalForm()
-
-
-def normalise(text: str, form: NormalForm = CURRENT) -> str:
+def normalise(text: str, variants: CharacterTable | None = None) -> str:
     """Normalise a text: NFKC, lower case, without invisible characters; runs of white space become one space,
     and are removed at the ends, between Han and beside kana. Idempotent, unless a letter has marks of
-    different scripts with a joiner between them."""
-    spaced = " ".join(fold(text, form).split())
-    if form.name == EVERY or spaced.isascii():
-        return spaced
-    return _SPACE[form.name].sub("", spaced)
+    different scripts with a joiner between them. variants: replaced by this table."""
+    spaced = " ".join(fold(text, variants).split())
+    return spaced if spaced.isascii() else _SPACE.sub("", spaced)
 
 
-def fold(text: str, form: NormalForm = CURRENT) -> str:
+def fold(text: str, variants: CharacterTable | None = None) -> str:
     """Normalise a text, but keep its white space."""
-    if form.name == LATEST and _holds(text, _is_changed()):
+    if _holds(text, _is_changed()):
         text = replaced(text, plain_points())
     composed = _nfkc(text)
     lower = composed.lower()
     if lower != composed:
         lower = _nfkc(lower)  # a capital and its accent may compose in lower case only: ẗ, ǰ
-    if form.name != EVERY and not lower.isascii() and _holds(lower, unseen_points()):
+    if not lower.isascii() and _holds(lower, unseen_points()):
         lower = _nfkc(_UNSEEN_RUN.sub(_visible, lower))
-    if form.fold is None:
+    if variants is None:
         return lower
-    folded = form.fold.convert(lower)
+    folded = variants.convert(lower)
     return folded if len(folded) == len(lower) else _nfkc(folded)
 
 

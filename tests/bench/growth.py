@@ -1,7 +1,7 @@
 """How loads, lookups, checks and dedup grow with the corpus: by texts that were never asked, with the files
 of the embedded store in the page cache and read from the disk.
 
-python -m tests.bench.growth [--picture FILE] [--former] [--folder FOLDER] DOCUMENTS ...
+python -m tests.bench.growth [--picture FILE] [--folder FOLDER] DOCUMENTS ...
 """
 
 from __future__ import annotations
@@ -16,20 +16,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
-from rocksdict import BlockBasedIndexType, BlockBasedOptions, Cache
 
 import simhbase
 from simhbase.admin import Administrator
-from simhbase.stores.rocksdb import compaction, options
 from tests.bench.report import Table, drawn, render
 from tests.reference import documents
 
@@ -67,8 +64,6 @@ if sys.argv[1] == "load":
 from simhbase.cli import main
 main()
 """
-FORMER = "from tests.bench.growth import former_settings as former; settings = former(); settings.__enter__()"
-TURNS = 2
 _SENTENCE = re.compile(r"[^。！？]{10,90}[。！？]?")
 _ASKED = (("stored texts", 0, False), ("the same from the disk", 0, True), ("other texts", 1, False))
 
@@ -78,7 +73,7 @@ Figures = dict[str, float]  # by name
 def measure(scale: float = 1.0) -> list[Table]:
     sizes = [round(size * scale) for size in SIZES]
     with TemporaryDirectory(prefix="simhbase-bench-") as folder:
-        return [_table(sizes, Path(folder)), _table_beside_former(sizes[:1], Path(folder, "former"))]
+        return [_table(sizes, Path(folder))]
 
 
 def _table(sizes: Sequence[int], folder: Path) -> Table:
@@ -93,69 +88,6 @@ def _table(sizes: Sequence[int], folder: Path) -> Table:
             "is looked up by itself. Peaks are those of the main process; a worker takes 150 to 400 MB.",
         ],
     )
-
-
-def _table_beside_former(sizes: Sequence[int], folder: Path) -> Table:
-    columns = ["documents"]
-    rows = dict[str, list[Any]]()
-    for size in sizes:
-        columns += [f"{size:,}, {settings}" for settings in ("former", "present", "ratio")]
-        for name, figures in _beside_former(Path(folder, str(size)), size).items():
-            rows.setdefault(name, [name]).extend(figures)
-    return Table(
-        "Lookups with the former settings of the embedded store and the present ones",
-        columns,
-        list(rows.values()),
-        [
-            "Each has its own store of the same documents. Former: 8 KiB blocks, filters and indexes in "
-            "parts in a cache of 128 MB, only the newest files merged after the load. "
-            f"Medians of {TURNS} runs by turns."
-        ],
-    )
-
-
-def _beside_former(folder: Path, count: int) -> dict[str, list[float]]:
-    """Figures of lookups: with the former settings, the present ones, and their ratio."""
-    once = _Stages(folder)
-    corpus, present, former = folder / "corpus.jsonl", folder / "store", folder / "former"
-    texts = once("corpus", lambda: _write_corpus(corpus, count))
-    once("load", lambda: _load(corpus, present, count))
-    once("load, former", lambda: _load(corpus, former, count, FORMER))
-    found = dict[str, list[list[float]]]()
-    for turn in range(TURNS):
-        for place, settings in enumerate(SETTINGS):
-            url = f"rocksdb:{former}?cache=128m" if place == 0 else f"rocksdb:{present}"
-            for name, number, from_disk in (*_ASKED, ("other texts from the disk", 1, True)):
-                with settings():
-                    ask = partial(_asked, url, texts[number], from_disk)
-                    asked = once(f"{name}, {place}, {turn}", ask)
-                for what, figure in asked.items():
-                    found.setdefault(f"{name}, {what}", [[], []])[place].append(figure)
-    medians = {name: [float(np.median(each)) for each in both] for name, both in found.items()}
-    return {name: [*both, round(both[1] / both[0], 2)] for name, both in medians.items()}
-
-
-@contextmanager
-def former_settings() -> Iterator[None]:
-    """The settings of RocksDB before it read about one block a drawer."""
-
-    def blocks(cache: Cache, size: int, holds_filters: bool, filter_bits: int = 10) -> BlockBasedOptions:
-        former = BlockBasedOptions()
-        former.set_block_cache(cache)
-        former.set_block_size(8 << 10)
-        former.set_bloom_filter(10, block_based=False)
-        former.set_cache_index_and_filter_blocks(True)
-        former.set_pin_l0_filter_and_index_blocks_in_cache(True)
-        former.set_index_type(BlockBasedIndexType.two_level_index_search())
-        former.set_partition_filters(True)
-        return former
-
-    unmerged = patch.object(compaction, "_is_scattered", lambda table: False)
-    with patch.object(options, "_blocks", blocks), unmerged:
-        yield
-
-
-SETTINGS: tuple[Callable[[], AbstractContextManager[None]], ...] = (former_settings, nullcontext)
 
 
 class _Stages:
@@ -338,12 +270,10 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, help="keep what is done here: the same command resumes a run that was stopped"
     )
-    parser.add_argument("--former", action="store_true", help="compare lookups with the former settings")
     given = parser.parse_args()
     kept = nullcontext(given.folder) if given.folder else TemporaryDirectory(prefix="simhbase-bench-")
     with kept as folder:
-        make = _table_beside_former if given.former else _table
-        table = make(given.documents, Path(folder))
+        table = _table(given.documents, Path(folder))
     print(render([table]))
     if given.picture:
         draw(table, given.picture)

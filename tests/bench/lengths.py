@@ -36,7 +36,6 @@ LEAST_PAIRS = 0.4  # Jaccard of pairs of characters, from which pairs of texts a
 BASE = "MinHash 0.7"
 SCHEMES: Mapping[str, Profile] = {
     BASE: Profile(scheme="minhash", threshold=0.7),
-    "the first preset (chars:auto)": Profile(scheme="minhash", features="chars:auto", threshold="auto"),
     "`--profile short`": PRESET,
 }
 SLOTS = (128, 256)

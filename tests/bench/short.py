@@ -14,8 +14,7 @@ from time import perf_counter
 import numpy as np
 import orjson
 
-from simhbase.drawers.scheme import AUTO
-from simhbase.profile import RISING, Profile
+from simhbase.profile import ALL_LENGTHS, Profile
 from simhbase.quality import truth as bins
 from simhbase.quality.calibration import Goal, measured
 from simhbase.quality.exact_join import similar_pairs
@@ -53,27 +52,25 @@ SIMHASH: tuple[Mapping[str, object], ...] = (
     {"verify": False, "features": "chars:3"},
 )
 BITS = (3, 5, 7, 10, 12)
-RISES = "0.54-0.7"
+RISES, LOWER = "0.54-0.7", "0.52-0.7"
 BY_LENGTH_SETTINGS: tuple[Sequence[str], Sequence[float | str]] = (
     ("32x4", "42x3"),
-    (0.5, 0.6, 0.7, "0.52-0.7", RISES, "0.58-0.7"),
+    (0.5, 0.6, 0.7, LOWER, RISES, "0.58-0.7"),
 )
-FEWER_SLOTS = Profile(scheme="minhash", threshold=AUTO)  # what the preset was
+FEWER_SLOTS = Profile(scheme="minhash", threshold=LOWER)
 FEWER_SLOTS_SETTINGS: tuple[Sequence[str], Sequence[float | str]] = (
     ("32x4",),
-    (0.5, AUTO, RISES, "0.58-0.7"),
+    (0.5, LOWER, RISES, "0.58-0.7"),
 )
 LONG: tuple[tuple[Sequence[str], Sequence[float | str]], ...] = (
     (("20x6",), (0.7,)),
     (("32x4",), (0.7, 0.75)),
-    (("32x4",), (0.7, AUTO)),
     (("32x4",), (0.7, RISES)),
 )
 MINHASH: Mapping[str, tuple[Sequence[str], Sequence[float | str]]] = {
     "chars:1": (("32x4",), (0.7, 0.8)),
     "chars:2": (("20x6", "32x4", "42x3"), (0.5, 0.6, 0.7)),
     "chars:3": (("20x6", "42x3"), (0.4, 0.5, 0.7, 0.8)),
-    "chars:auto": (("32x4",), (0.5, AUTO)),
 }
 _FIRST_SENTENCE = re.compile(r"[^。！？!?\n]*[。！？!?\n]?")
 
@@ -172,9 +169,7 @@ def recommended(titles: Table, sentences: Table, longer: Table) -> Table:
             f"({of_long('chars:2', 'similarity >= 0.7', '32x4')}), triples do "
             f"({of_long('chars:3', 'similarity >= 0.7', '20x6')}). So all texts have both, and short ones "
             "the single characters, too, which fade out from 16 to 64 characters: "
-            f"{of_long(BY_LENGTH.features, rises, '32x4')}. chars:auto, which was the preset, took pairs up "
-            "to 32 characters, triples from 128, and a share of both between them; of two texts of unequal "
-            "length one then had pairs where the other had triples of the same words (below, by length)",
+            f"{of_long(BY_LENGTH.features, rises, '32x4')}",
         ],
         [
             "threshold",
@@ -188,8 +183,8 @@ def recommended(titles: Table, sentences: Table, longer: Table) -> Table:
             "slots",
             BY_LENGTH.slots,
             "titles of one template often have a similarity of 0.5, sentences that differ in two characters "
-            "one of 0.6; with 128 slots estimates stray too far to part them (auto is 0.52-0.7): "
-            + "; ".join(of_both(fewer, f"similarity >= {each}") for each in (AUTO, RISES)),
+            "one of 0.6; with 128 slots estimates stray too far to part them: "
+            + "; ".join(of_both(fewer, f"similarity >= {each}") for each in (LOWER, RISES)),
         ],
         ["bands", "32x4", "; ".join(of_titles(BY_LENGTH.features, rises, each) for each in ("32x4", "42x3"))],
     ]
@@ -259,8 +254,9 @@ def short_texts(
 
 
 def minhash_of(features: str) -> Profile:
-    """MinHash of these features, with a threshold that rises where there is one for them."""
-    return Profile(scheme="minhash", features=features, threshold=AUTO if features in RISING else 0.8)
+    """MinHash of these features, with a threshold that rises if there is one for them."""
+    threshold = LOWER if features == ALL_LENGTHS["features"] else 0.8
+    return Profile(scheme="minhash", features=features, threshold=threshold)
 
 
 def compared(short: ShortTexts) -> Table:
@@ -349,7 +345,6 @@ def long_texts(items: Iterable[Item], similar: Mapping[tuple[str, str], float]) 
     profiles = [
         Profile(scheme="minhash", threshold=0.7),
         Profile(scheme="minhash", features="chars:2"),
-        minhash_of("chars:auto"),
         BY_LENGTH,
     ]
     printed = fingerprint_texts(texts, profiles, len(os.sched_getaffinity(0)))

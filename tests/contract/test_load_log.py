@@ -7,7 +7,7 @@ import pytest
 
 from simhbase.errors import StoreBusy, StoreUnreachable, UsageError
 from simhbase.index import load_log
-from simhbase.index.load_log import LoadLog, LoadState, all_loads, finished_since, forget_load
+from simhbase.index.load_log import LoadLog, all_loads, finished_since, forget_load
 from simhbase.stores.base import Store
 
 
@@ -227,15 +227,3 @@ def test_parts_come_in_their_order_however_many_there_are(store, monkeypatch):
         log.advance([2 * number, 2 * number + 1])
     assert list(log.parts()) == list(range(10))
     stop(log)
-
-
-def test_states_of_other_versions_can_be_read(store):
-    row = b'{"name": "a", "task": "t", "progress": "finished", "begun": 1, "changed": 2, "owner": {"pid": 1}}'
-    assert LoadState.decode(row) == LoadState("a", "t", "finished", 1, 2)
-
-
-def test_a_state_of_an_older_version_is_read_with_the_names_of_this_one():
-    state = LoadState("a", "task", "finished", begun=1, changed=2, counts={"updated": 3}, report={})
-    older = state.encode().replace(b'"updated"', b'"moved"')
-    assert older != state.encode()
-    assert LoadState.decode(older) == state

@@ -178,10 +178,10 @@ def test_what_takes_the_texts_again_is_said(tmp_path, options, what):
 
 def test_a_threshold_that_takes_other_sketches_takes_the_texts_again(tmp_path):
     documents(tmp_path / "a.jsonl", texts(3))
-    result("load", "a.jsonl", "--set", "scheme=minhash", "--set", "features=chars:auto", *STORE, cwd=tmp_path)
-    done = run("migrate", *STORE, *TO, "--set", "threshold=auto", cwd=tmp_path)
+    result("load", "a.jsonl", "--set", "scheme=minhash", "--set", "features=chars:1-3", *STORE, cwd=tmp_path)
+    done = run("migrate", *STORE, *TO, "--set", "threshold=0.54-0.7", cwd=tmp_path)
     assert done.returncode == 12
-    assert b"threshold is 0.8, not auto" in done.stderr
+    assert b"threshold is 0.8, not 0.54-0.7" in done.stderr
     assert counted(migrate(tmp_path, "--set", "threshold=0.6", "--set", "bands=32x4"))[:2] == (3, 3)
 
 

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from rocksdict import BlockBasedIndexType, BlockBasedOptions, Cache
 
 import simhbase
 from simhbase.admin import Administrator
@@ -28,7 +27,6 @@ from simhbase.progress import Advance, Total
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Changes
 from simhbase.stores.rocksdb import compaction
-from simhbase.stores.rocksdb import options as rocksdb_options
 from simhbase.stores.rocksdb.store import RocksStore
 from simhbase.stores.strings import Strings
 from tests.command_line import environment, run
@@ -114,36 +112,6 @@ def test_what_was_deleted_takes_no_room_any_more(url):
     store.drawers.remove(KEYS[: COUNT // 2].reshape(-1, 13), np.zeros(COUNT // 2 * 10, np.int64))
     store.compact(whole=True)
     assert store.drawers.approximate_size().bytes < 0.6 * before
-    store.close()
-
-
-def former_blocks(cache: Cache, size: int, holds_filters: bool, filter_bits: int = 10) -> BlockBasedOptions:
-    """Of stores that held indexes and filters in the cache, in parts, and larger blocks."""
-    blocks = BlockBasedOptions()
-    blocks.set_block_cache(cache)
-    blocks.set_block_size(8 << 10)
-    blocks.set_format_version(5)
-    blocks.set_bloom_filter(10, block_based=False)
-    blocks.set_index_type(BlockBasedIndexType.two_level_index_search())
-    blocks.set_partition_filters(True)
-    blocks.set_cache_index_and_filter_blocks(True)
-    return blocks
-
-
-def test_a_store_of_former_settings_is_read_written_and_merged(tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(rocksdb_options, "_blocks", former_blocks)
-        url = filled(tmp_path)
-    reader = open_store(url, "read")
-    assert_all_there(reader)
-    store = opened(url)
-    store.records("documents").put([(b"after", b"")])
-    store.compact(whole=True)
-    assert len(files(store)) == 1
-    assert_all_there(store)
-    reader.refresh()
-    assert_all_there(reader)
-    reader.close()
     store.close()
 
 

@@ -30,7 +30,7 @@ from tests.selection import load_unique
 from tests.simulated import Server, SimulatedStore
 
 MINHASH, VERIFIED = Profile(scheme="minhash"), Profile(threshold=None, reach=3)
-BY_LENGTH = Profile(scheme="minhash", threshold="auto")
+BY_LENGTH = Profile(scheme="minhash", threshold="0.52-0.7")
 LONG = 4 * 24 * 3600  # seconds
 WORDS = [a + b for a in "abcdefghij" for b in "klmnopqrst"]
 IN_TWO_ORDERS = [" ".join(WORDS), " ".join(reversed(WORDS))]  # SimHash does not see it, shingles do

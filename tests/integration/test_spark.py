@@ -149,7 +149,7 @@ def mixed(tmp_path_factory) -> Path:
         ({}, {}, 1),
         pytest.param({"k": 8}, {"chains": True, "keep": "longest"}, 9, marks=FULL),
         pytest.param(
-            {"scheme": "minhash", "threshold": "auto"}, {"keep": "newest"}, 3, marks=pytest.mark.full
+            {"scheme": "minhash", "threshold": "0.52-0.7"}, {"keep": "newest"}, 3, marks=pytest.mark.full
         ),
         pytest.param(
             {"bits": 128, "k": 6, "layout": "8x2"},

@@ -9,7 +9,6 @@ from simhbase.fingerprint.minhash import signatures
 from simhbase.fingerprint.simhash import simhash
 from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
 from simhbase.text.idf import IdfTable
-from simhbase.text.normalise import EVERY, SEEN, NormalForm
 from simhbase.text.variants import CharacterTable, character_table
 from tests.property.test_pieces import anything, in_one_order, mixed
 from tests.property.test_text import awkward
@@ -27,16 +26,12 @@ OPTIONS = [
     FeatureOptions(top=2),
     FeatureOptions(weights="saturated", top=3, min_length=1),
     FeatureOptions(weights="tfidf", idf=TABLE),
-    FeatureOptions(weights="levels", idf=TABLE, top=3, form=NormalForm(fold=FOLD)),
-    FeatureOptions(form=NormalForm(EVERY)),
-    FeatureOptions(kind="words:2", form=NormalForm(EVERY)),
-    FeatureOptions(form=NormalForm(SEEN), min_length=1),
-    FeatureOptions(kind="chars:2", form=NormalForm(SEEN, FOLD)),
-    FeatureOptions(form=NormalForm(fold=GOING), min_length=1),
-    FeatureOptions(kind="chars:2", form=NormalForm(fold=GOING)),
-    FeatureOptions(form=NormalForm(fold=character_table("arabic"))),
-    FeatureOptions(kind="chars:3", form=NormalForm(EVERY, FOLD)),
-    *(FeatureOptions(kind=kind) for kind in ("words:1", "words:3", "chars:2", "chars:auto", "chars:1-3")),
+    FeatureOptions(weights="levels", idf=TABLE, top=3, variants=FOLD),
+    FeatureOptions(kind="chars:2", variants=FOLD),
+    FeatureOptions(variants=GOING, min_length=1),
+    FeatureOptions(kind="chars:2", variants=GOING),
+    FeatureOptions(variants=character_table("arabic")),
+    *(FeatureOptions(kind=kind) for kind in ("words:1", "words:3", "chars:2", "chars:1-3")),
 ]
 
 # Runs of Han: those that many words hold, any, and those that jieba does not cut.

@@ -10,7 +10,7 @@ from simhbase import Document, Profile
 from simhbase.drawers.memory_index import MemoryIndex
 from tests.selection import load_unique
 
-PROFILE = Profile(scheme="minhash", threshold="auto")
+PROFILE = Profile(scheme="minhash", threshold="0.52-0.7")
 FINGERPRINTER = PROFILE.fingerprinter()
 LETTERS = "".join(map(chr, range(0x4E00, 0x4E00 + 160)))
 

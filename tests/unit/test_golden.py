@@ -1,6 +1,6 @@
 """Known answers: tokens and fingerprints of the twenty fixed texts under every kind of profile.
 
-A change of one of them is a new profile format. To add texts or profiles:
+To add texts or profiles:
 python -m tests.unit.test_golden > tests/golden/fingerprints.json
 """
 
@@ -12,16 +12,12 @@ import pytest
 from simhbase.index.stored_profile import probe_answers, probes
 from simhbase.profile import Profile, make_profile
 from simhbase.text.features import tokens
-from simhbase.text.normalise import EVERY, SEEN
 from tests import reference
 from tests.roads import ROADS, road
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "fingerprints.json"
 PROFILES = {
     "default": Profile(verify=False),
-    "default of profile format 2": Profile(verify=False, weights="count", normalisation=EVERY),
-    "default of profile format 3": Profile(verify=False, normalisation=SEEN),
-    "chars:3 of profile format 3": Profile(verify=False, features="chars:3", normalisation=SEEN),
     "capped": Profile(verify=False, weights="capped"),
     "capped, top 8": Profile(verify=False, weights="capped", top=8),
     "default, 128 bits": Profile(verify=False, bits=128),
@@ -34,10 +30,9 @@ PROFILES = {
     "chars:3": Profile(verify=False, features="chars:3"),
     "chars:3, 128 bits": Profile(verify=False, features="chars:3", bits=128),
     "chars:5": Profile(verify=False, features="chars:5"),
-    "chars:auto, 128 bits": Profile(verify=False, features="chars:auto", bits=128),
     "chars:1-3, 128 bits": Profile(verify=False, features="chars:1-3", bits=128),
-    "short": Profile(scheme="minhash", threshold="auto"),
-    "short, 256 slots": make_profile({}, "short"),
+    "short": make_profile({}, "short"),
+    "short, 128 slots": make_profile({"slots": 128}, "short"),
 }
 
 

@@ -1,8 +1,7 @@
 """Known answers: what of a text counts, character by character, in its normal form and as tokens.
 
-A change of one of them is a new normalisation, with a name of its own: stores keep the one that they have. To
-add texts: python -m tests.unit.test_normal_form > tests/golden/normal_forms.json; normal_forms_seen.json has
-those of an earlier form.
+A change of one of them is a new normalisation, with another name in profiles. To add texts:
+python -m tests.unit.test_normal_form > tests/golden/normal_forms.json
 """
 
 import random
@@ -21,20 +20,10 @@ from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.difference import difference
 from simhbase.text.features import Extractor, FeatureOptions, tokens
 from simhbase.text.idf import SCALE, IdfTable
-from simhbase.text.normalise import (
-    _UNSEEN_RUN,
-    CLUSTER,
-    CURRENT,
-    EVERY,
-    SEEN,
-    NormalForm,
-    normalise,
-    plain_points,
-    unseen_points,
-)
+from simhbase.text.normalise import _UNSEEN_RUN, CLUSTER, normalise, plain_points, unseen_points
 from simhbase.text.variants import character_table
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden" / "normal_forms.json"
 TEXTS = {
     "zero-width characters": "今天\u200b天气\u2060很好\ufeff\u200b\u200b\u200b",
     "a zero-width space in a word": "near\u200bdup\u200blicate",
@@ -80,18 +69,15 @@ TEXTS = {
 }
 
 
-def answers(form: NormalForm = CURRENT) -> dict[str, object]:
+def answers() -> dict[str, object]:
     return {
-        name: {"text": text, "normal form": normalise(text, form), "tokens": tokens(text, form)}
+        name: {"text": text, "normal form": normalise(text), "tokens": tokens(text)}
         for name, text in TEXTS.items()
     }
 
 
-@pytest.mark.parametrize(
-    ("form", "file"), [(CURRENT, "normal_forms.json"), (NormalForm(SEEN), "normal_forms_seen.json")]
-)
-def test_normal_forms_and_tokens_are_the_known_ones(form, file):
-    assert answers(form) == orjson.loads((GOLDEN / file).read_bytes())
+def test_normal_forms_and_tokens_are_the_known_ones():
+    assert answers() == orjson.loads(GOLDEN.read_bytes())
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
@@ -105,26 +91,10 @@ def test_differences_have_the_words_of_the_features(text):
 
 
 def test_what_unicode_wants_ignored_is_not_seen():
-    """A later Unicode may want more: then the normalisation of that name keeps what it is."""
+    """The table has what Unicode ignores by default, as the regex package knows it."""
     wanted = regex.compile(r"\p{Default_Ignorable_Code_Point}|\p{Emoji_Modifier}|[\u20e3\ufff9-\ufffb]")
     for code in range(sys.maxunicode + 1):
         assert bool(_UNSEEN_RUN.fullmatch(chr(code))) == bool(wanted.fullmatch(chr(code))), hex(code)
-
-
-def test_the_earlier_normal_form_has_every_character():
-    earlier = NormalForm(EVERY)
-    for text in TEXTS.values():
-        lowered = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
-        assert normalise(text, earlier) == " ".join(lowered.split())
-    assert tokens("می\u200cروم 中 国", earlier) == ["می", "روم", "中", "国"]
-
-
-def test_no_other_normal_form_is_known():
-    with pytest.raises(
-        UsageError,
-        match="normalisation: must be one of nfkc-lower-v3, nfkc-lower-seen, nfkc-lower-space, not 'nfd'",
-    ):
-        Profile(verify=False, normalisation="nfd")
 
 
 def test_traditional_and_simplified_are_the_same_where_asked():
@@ -147,20 +117,19 @@ def test_folding_changes_no_other_text_and_folding_twice_nothing_more():
     assert all(unicodedata.name(b).startswith("CJK") for _, b in changed)
     variants = "著着 衞衛卫 甚什 瞭了 妳你 牠祂它他"
     assert [len(set(table.convert(each))) for each in variants.split()] == [1] * 6
-    form = NormalForm(fold=table)
-    assert normalise(normalise(every, form), form) == normalise(every, form)
+    assert normalise(normalise(every, table), table) == normalise(every, table)
     assert table.convert("Ωmega ascii") == "Ωmega ascii"
 
 
 def test_spellings_of_arabic_are_the_same_where_asked():
     spellings = "مُحَمَّدٌ أَحْمَد إسلام آية مســلم سؤال قائمة على مدرسة e\u0640\u0301"
     plain = "محمد احمد اسلام ايه مسلم سوال قايمه علي مدرسه é"
-    form = NormalForm(fold=character_table("arabic"))
-    assert normalise(spellings, form) == plain == normalise(plain, form)
-    assert tokens(spellings, form) == plain.split()
+    table = character_table("arabic")
+    assert normalise(spellings, table) == plain == normalise(plain, table)
+    assert tokens(spellings, table) == plain.split()
     assert normalise(spellings) != normalise(plain)
     every = " ".join(chr(code) for code in range(sys.maxunicode + 1))
-    assert normalise(normalise(every, form), form) == normalise(every, form)
+    assert normalise(normalise(every, table), table) == normalise(every, table)
 
 
 def test_digits_of_all_scripts_are_the_same():

@@ -51,7 +51,7 @@ def test_texts_that_were_not_put_aside_are_compared_too(tmp_path):
         (None, 0.3, 0.3),
         (None, 0, 0),
         ({"scheme": "minhash"}, None, 0.8),
-        ({"scheme": "minhash", "threshold": "auto"}, None, 0.52),
+        ({"scheme": "minhash", "threshold": "0.52-0.7"}, None, 0.52),
         ({"scheme": "minhash", "threshold": "0.54-0.7"}, None, 0.54),
         ({"scheme": "minhash", "threshold": "0.54-0.7"}, 0.3, 0.3),
         ({"verify": True}, None, 0.7),
