@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from simhbase.errors import AccessDenied as AccessDenied
     from simhbase.errors import BadInput as BadInput
     from simhbase.errors import Conflict as Conflict
+    from simhbase.errors import CoreFailed as CoreFailed
     from simhbase.errors import NoFingerprint as NoFingerprint
     from simhbase.errors import OutputFailed as OutputFailed
     from simhbase.errors import Overloaded as Overloaded
@@ -146,7 +147,8 @@ _NAMES = {
     "corpus.record": "InputOptions",
     "corpus.rejects": "Counts TooManyRejects",
     "corpus.watcher": "Watcher",
-    "errors": "AccessDenied BadInput Conflict NoFingerprint OutputFailed Overloaded PermanentError "
+    "errors": "AccessDenied BadInput Conflict CoreFailed NoFingerprint OutputFailed Overloaded "
+    "PermanentError "
     "ProfileMismatch ReadOnly RetryableError SchemaDiffers SimhbaseError StoreBusy StoreFailed "
     "StoreUnreachable TableDisabled TablesMissing TimedOut Undecided UsageError",
     "frames": "ClaimList LookupList",

@@ -11,7 +11,7 @@ from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter, to_int
 from simhbase.model import Comparison, Fingerprint, Stretch
-from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile
+from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.text.difference import difference
 from simhbase.text.features import Extractor
 from simhbase.text.jaccard import jaccard, sets_of
@@ -77,7 +77,7 @@ def _nearness(scheme: Scheme, fingerprints: FingerprintBatch) -> _Nearness:
 
 
 def _jaccard(profile: Profile, left: str, right: str) -> float:
-    sets = sets_of(Extractor(profile.shingles, TABLE_BITS).extract([left, right]))
+    sets = sets_of(Extractor(profile.shingles).extract([left, right]))
     if not sets.sizes.any():
         return float(left == right)  # shorter than a shingle
     return float(jaccard(sets, _FIRST, _SECOND)[0])

@@ -17,9 +17,9 @@ from simhbase.drawers.layout import layout, require_within_guarantee
 from simhbase.drawers.scheme import MinHashScheme, RisingThreshold, Scheme, SimHashScheme
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.fingerprint.minhash import SketchParameters
-from simhbase.fingerprint.pipeline import Fingerprinter, Hashing, MinHash, SimHashVerified, simhash_only
+from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.text.boilerplate import Boilerplate
-from simhbase.text.features import BY_IDF, Extractor, FeatureOptions
+from simhbase.text.features import BY_IDF, FeatureOptions
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
 from simhbase.text.normalise import NORMALISATION, normalise
 from simhbase.text.userfile import NamedContent
@@ -27,7 +27,7 @@ from simhbase.text.variants import CharacterTable, character_table
 
 BITS = (64, 128)
 TABLE_BITS = 64
-TOKENIZER = "rjieba"
+TOKENIZER = "jieba"
 AUTO = "auto"  # bands: chosen by the threshold
 # For rising thresholds: 32 bands of 4 slots find the short near-duplicates that these accept
 # (docs/quality.md).
@@ -157,10 +157,6 @@ class Profile:
         raise NotImplementedError
 
     @property
-    def _hashing(self) -> Hashing:
-        raise NotImplementedError
-
-    @property
     def shingles(self) -> FeatureOptions:
         """Options of the features whose sets define the Jaccard similarity."""
         return self.feature_options
@@ -198,7 +194,13 @@ class Profile:
 
     def fingerprinter(self) -> Fingerprinter:
         """Create a fingerprinter with these parameters."""
-        return Fingerprinter(self.feature_options, self.fingerprint_bits, self.min_features, self._hashing)
+        return Fingerprinter(
+            self.feature_options,
+            self.fingerprint_bits,
+            self.min_features,
+            self.sketching,
+            is_minhash=self.scheme == "minhash",
+        )
 
     def parameters(self) -> dict[str, object]:
         """All parameters by name."""
@@ -314,10 +316,6 @@ class SimHashProfile(Profile):
         return SimHashScheme(layout(self.layout, self.bits), self.k)
 
     @property
-    def _hashing(self) -> Hashing:
-        return simhash_only
-
-    @property
     def shingles(self) -> FeatureOptions:
         # Not the profile's features: short texts have too few words for a similarity.
         return FeatureOptions(kind=VERIFIED_BY, boilerplate=self.boilerplate, variants=self.variants)
@@ -373,10 +371,6 @@ class VerifiedProfile(SimHashProfile):
     @property
     def sketching(self) -> SketchParameters:
         return SketchParameters(self.slots, self.sketch_bits, numbered=self.same_numbers)
-
-    @property
-    def _hashing(self) -> Hashing:
-        return SimHashVerified(self.sketching, Extractor(self.shingles, TABLE_BITS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -437,10 +431,6 @@ class MinHashProfile(Profile):
     def sketching(self) -> SketchParameters:
         sized = isinstance(self.threshold, str)
         return SketchParameters(self.slots, self.sketch_bits, sized=sized, numbered=self.same_numbers)
-
-    @property
-    def _hashing(self) -> Hashing:
-        return MinHash(self.sketching, self.feature_options)
 
     def _canonical(self, given: Mapping[str, object]) -> dict[str, object]:
         named = {"threshold": _canonical_threshold(given.get("threshold")), "bands": given.get("bands")}

@@ -12,9 +12,14 @@ import orjson
 import pytest
 import regex
 
-from simhbase.text.normalise import JOINED, UNSPACED
-
 jieba.setLogLevel("ERROR")
+
+JOINED = (  # scripts in which joiners count between letters
+    *("Arabic", "Syriac", "Mandaic", "Mongolian", "Nko", "Phags_Pa", "Adlam", "Hanifi_Rohingya"),
+    *("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam"),
+    *("Sinhala", "Khmer", "Myanmar", "Tibetan", "Balinese", "Javanese", "Brahmi", "Grantha"),
+)
+UNSPACED = ("Thai", "Lao", "Khmer", "Myanmar")  # scripts in which a zero-width space ends a word
 
 DATA = Path(os.environ.get("SIMHBASE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 CORPORA = ("xwlb_chinadata", "xwlb_duckburn", "laws", "versioned_docs_en")

@@ -26,7 +26,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use std::any::Any;
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,12 +42,17 @@ fn read(texts: List<'_, '_>) -> PyResult<Texts> {
 
 /// Works without the interpreter. A panic becomes an exception.
 fn work<T: Send>(py: Python<'_>, job: impl FnOnce() -> T + Send) -> PyResult<T> {
-    py.detach(|| catch_unwind(AssertUnwindSafe(job))).map_err(|cause| failed(py, cause))
+    py.detach(|| catch_unwind(AssertUnwindSafe(job))).map_err(|_| failed(py))
 }
 
-fn failed(py: Python<'_>, cause: Box<dyn Any + Send>) -> PyErr {
-    let said = cause.downcast_ref::<String>().map(String::as_str).or(cause.downcast_ref::<&str>().copied());
-    let message = format!("the compiled core failed, which is a fault of it: {}", said.unwrap_or("no message"));
+thread_local! {
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) }; // the last one's place and message
+}
+
+fn failed(py: Python<'_>) -> PyErr {
+    let panic = PANIC.take();
+    let message =
+        format!("the compiled core failed ({panic}): please report this message with the text that caused it");
     let raise = || py.import("simhbase.errors")?.getattr("CoreFailed")?.call1((message.as_str(),));
     raise().map_or_else(|error| error, PyErr::from_value)
 }
@@ -129,7 +134,7 @@ impl Form {
         string(py, &folded)
     }
 
-    /// Each word of a text: its normal form (with σ for ς), and its begin and end in the text.
+    /// Each word of a text: its normal form, and its begin and end in the text.
     fn words(
         &self,
         py: Python<'_>,
@@ -404,6 +409,7 @@ fn unicode_sum(py: Python<'_>) -> PyResult<u64> {
 
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    std::panic::set_hook(Box::new(|panic| PANIC.set(panic.to_string().replace('\n', " "))));
     module.add("DICTIONARY", dictionary::VERSION)?;
     module.add_class::<Dictionary>()?;
     module.add_class::<Form>()?;

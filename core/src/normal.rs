@@ -149,7 +149,7 @@ pub fn normalise(text: &[u32], fold: Option<&Fold>, out: &mut Normal) {
     fill::<false>(text, fold, out);
 }
 
-/// Normalises a text, with σ for ς, and notes where each character came from.
+/// Normalises a text, and notes where each character came from.
 pub fn with_origins(text: &[u32], fold: Option<&Fold>, out: &mut Normal) {
     fill::<true>(text, fold, out);
 }
@@ -173,7 +173,7 @@ fn fill<const ORIGINS: bool>(text: &[u32], fold: Option<&Fold>, out: &mut Normal
                     }
                 }
             }
-            out.push(if ORIGINS && point == 0x3C2 { 0x3C3 } else { point });
+            out.push(point);
             if ORIGINS {
                 out.origins.push((from, to));
             }
@@ -194,7 +194,7 @@ fn each(text: &[u32], fold: Option<&Fold>, mut put: impl FnMut(&[u32], u32, u32)
     let mut slow = Cluster::default();
     let mut at = 0;
     while at < text.len() {
-        let behind = end_of_cluster(text, at);
+        let behind = end_of_cluster(text, at, fold);
         let (from, to) = (at as u32, behind as u32);
         match becomes(text[at]) {
             _ if behind > at + 1 => put(slow.normalise(text, at, behind, fold), from, to),
@@ -228,10 +228,11 @@ fn white(point: u32) -> u32 {
 }
 
 #[inline(always)]
-fn end_of_cluster(text: &[u32], begin: usize) -> usize {
+fn end_of_cluster(text: &[u32], begin: usize, fold: Option<&Fold>) -> usize {
+    let removed = |point: i32| fold.is_some_and(|fold| fold.get(point as u32).is_none());
     let mut at = begin + 1;
     // Nearly always the next character begins a cluster.
-    if at == text.len() || becomes(text[at]) >= 0 && becomes(text[begin]) != AWKWARD {
+    if at == text.len() || becomes(text[at]) >= 0 && fold.is_none() && becomes(text[begin]) != AWKWARD {
         return at;
     }
     let mut unseen = PROPERTIES.get(text[begin]) & UNSEEN != 0;
@@ -239,6 +240,7 @@ fn end_of_cluster(text: &[u32], begin: usize) -> usize {
         match becomes(text[at]) {
             AWKWARD => unseen = PROPERTIES.get(text[at]) & UNSEEN != 0,
             GONE => {}
+            point @ 0.. if removed(point) => {} // and what surrounds it may compose
             _ if unseen && PROPERTIES.get(text[at]) & (JOINED | UNSPACED) != 0 => unseen = false,
             _ => break,
         }

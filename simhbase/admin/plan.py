@@ -36,8 +36,8 @@ RELATED_SIMILARITY = 0.3
 NEWS = "74,545 items of Chinese news"
 _AT_16, _GROWTH, _BANDS = 2.5, 0.12, 100.0
 _RELATED, _RELATED_BANDS = 0.46, 2.0
-# Texts of 150 characters that a processor fingerprints in a second with the extra `fast`; microseconds that
-# it takes for a row of HFiles.
+# Texts of 150 characters that a processor fingerprints in a second ; microseconds that it
+# takes for a row of HFiles.
 TEXTS_PER_SECOND, HFILE_ROW_US = 14_600, 1.1
 _GB = 1e9
 _HOUR = 3600 * 1e6  # microseconds

@@ -1,37 +1,19 @@
-"""MinHash signatures of features (Broder: On the resemblance and containment of documents, 1997).
+"""Sketches: MinHash signatures of which each slot keeps a few bits. core/src/minhash.rs has their rules.
 
-A text's shingles are the set of its features, each the upper 32 bits of its digest. Slot i of the
-signature is
-
-    fmix32(min over the shingles x of (a_i * x + b_i mod 2^32)),    a_i odd.
-
-Each slot holds the least element under a permutation, so the probability that two texts agree in a slot
-is their Jaccard similarity. Linear permutations are not min-wise independent on every set (Bohman,
-Cooper, Frieze: Min-wise independent linear permutations, 2000), but shingles are well-mixed digests, for
-which no bias can be measured; tests/unit/test_minhash.py checks that. The final mixing makes all bits of
-a slot equally good: least elements are small, and the low bits of a product depend only on the low bits
-of x.
-
-Only the low `bits` of each slot are kept (Li, König: b-Bit Minwise Hashing, WWW 2010). Packed, they are
-the text's sketch. Bands and the fingerprint are hashes of the sketch, so they can be computed again from
-stored rows. All arithmetic is exact, on integers.
+Bands and the fingerprint are hashes of the sketch, so they can be computed again from stored rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.acceleration import fingerprint_loops
 from simhbase.errors import UsageError
 from simhbase.slices import Numbers
-from simhbase.text.features import FeatureBatch
-from simhbase.text.hashing import GOLDEN, fmix32, fmix64
+from simhbase.text.hashing import GOLDEN, fmix64
 
 SLOTS = 128
 BITS = (1, 2, 4, 8, 16, 32)
@@ -40,8 +22,6 @@ COUNTED = 128  # features: sketches do not count further
 _MOST_SLOTS = 4096
 _NUMBERS = 4  # bytes
 _LEAST_BITS = 64  # of a sketch: long enough that no text has all zeros, which mean "no sketch", by chance
-_CACHED = 1 << 14  # shingles hashed at once: 64 KiB, which stay in the cache
-_SLOTS_A_CHARACTER = 64  # slots of a shingle, whose work equals that of decoding a character of text
 _COMPARED = 1 << 14  # sketches compared at once
 
 
@@ -80,23 +60,17 @@ class SketchParameters:
             )
 
     @property
+    def parameters(self) -> tuple[int, int, int, bool, bool]:
+        """Slots, bits, seed, sized and numbered, as the core takes them."""
+        return self.slots, self.bits, self.seed, self.sized, self.numbered
+
+    @property
     def bytes(self) -> int:
         return self.signature_bytes + self.sized + _NUMBERS * self.numbered
 
     @property
     def signature_bytes(self) -> int:
         return self.slots * self.bits // 8
-
-    def sketches(self, batch: FeatureBatch, numbers: NDArray[np.uint32] | None = None) -> NDArray[np.uint8]:
-        """Compute the sketches of n texts: uint8 (n, bytes), all zero for a text without features. numbers:
-        uint32 (n,), hashes of their numbers, if numbered."""
-        parts = [pack(signatures(batch, self.slots, self.seed), self.bits)]
-        if self.sized:
-            parts.append(np.minimum(batch.distinct(COUNTED), COUNTED).astype(np.uint8)[:, np.newaxis])
-        if numbers is not None:
-            of_texts = np.where(batch.counts > 0, numbers, 0).astype(">u4")
-            parts.append(of_texts.view(np.uint8).reshape(-1, _NUMBERS))
-        return np.concatenate(parts, axis=1)
 
     def slots_of(self, sketches: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Packed slots of sketches: uint8 (n, bytes) -> uint8 (n, signature_bytes)."""
@@ -154,92 +128,14 @@ class SketchParameters:
         return int(np.flatnonzero(self.similarity(counts) >= similarity)[-1])
 
 
-def signatures(batch: FeatureBatch, slots: int = SLOTS, seed: int = 0) -> NDArray[np.uint32]:
-    """Compute the signatures of n texts: uint32 (n, slots). Repeated features do not matter.
-
-    The first slots do not depend on the number of slots. A text without features gets zeros, which are no
-    signature.
-    """
-    present = np.flatnonzero(batch.counts)
-    found = np.zeros((len(batch.counts), slots), dtype=np.uint32)
-    if len(present):
-        counts = batch.counts[present]
-        shingles = np.ascontiguousarray(batch.digests.view(">u4")[:, 0], dtype=np.uint32)
-        factors, terms = _permutations(slots, seed)
-        loops = fingerprint_loops(len(shingles) * slots // _SLOTS_A_CHARACTER)
-        least = (loops.minima if loops else minima)(shingles, np.cumsum(counts) - counts, factors, terms)
-        fmix32(least)
-        found[present] = least
-    return found
-
-
-def minima(
-    shingles: NDArray[np.uint32],
-    starts: NDArray[np.int64],
-    factors: NDArray[np.uint32],
-    terms: NDArray[np.uint32],
-) -> NDArray[np.uint32]:
-    """Least element of n texts under each permutation: uint32 (n, slots).
-
-    shingles: of all texts, text after text; starts: where each text's shingles begin (it has at least one);
-    factors, terms: uint32 (slots,), the permutations.
-    """
-    least = np.empty((len(factors), len(starts)), dtype=np.uint32)
-    for texts, start, end in _chunks(starts, len(shingles)):
-        part = shingles[start:end]
-        at_once = max(1, _CACHED // len(part))
-        for slot in range(0, len(factors), at_once):
-            slots = slice(slot, slot + at_once)
-            hashed = factors[slots, np.newaxis] * part
-            hashed += terms[slots, np.newaxis]
-            least[slots, texts] = np.minimum.reduceat(hashed, starts[texts] - start, axis=1)
-    return np.ascontiguousarray(least.T)
-
-
-def _chunks(starts: NDArray[np.int64], end: int) -> Iterator[tuple[slice, int, int]]:
-    """Chunks of texts with about _CACHED shingles, and where these start and end."""
-    first = [0, *(np.flatnonzero(np.diff(starts // _CACHED)) + 1).tolist(), len(starts)]
-    bounds = [*starts[first[:-1]].tolist(), end]
-    for number in range(len(first) - 1):
-        yield slice(first[number], first[number + 1]), bounds[number], bounds[number + 1]
-
-
-@lru_cache
-def _permutations(slots: int, seed: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Factors and terms: the upper halves (made odd) and lower halves of fmix64(GOLDEN * (2^32 seed + i)) for
-    i = 1, 2, ... (the generator of Steele, Lea, Flood: Fast splittable pseudorandom number generators,
-    OOPSLA 2014, with another finaliser)."""
-    words = np.arange(1, slots + 1, dtype=np.uint64) + np.uint64(seed << 32)
-    words *= np.uint64(GOLDEN)
-    fmix64(words)
-    factors = (words >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
-    return factors, words.astype(np.uint32)
-
-
-def pack(signatures: NDArray[np.uint32], bits: int) -> NDArray[np.uint8]:
-    """Concatenate the low bits of all slots: uint32 (n, slots) -> uint8 (n, slots * bits / 8).
-
-    Slots of 16 and 32 bits are big-endian; smaller ones fill a byte from its upper bits.
-    """
-    if bits >= 8:
-        return signatures.astype(f">u{bits // 8}").view(np.uint8)
-    n, slots = signatures.shape
-    low = (signatures & np.uint32((1 << bits) - 1)).astype(np.uint8)
-    in_byte = low.reshape(n, slots * bits // 8, 8 // bits)
-    packed: NDArray[np.uint8] = np.bitwise_or.reduce(in_byte << _shifts(bits), axis=2)
-    return packed
-
-
 def unpack(sketches: NDArray[np.uint8], bits: int) -> NDArray[np.unsignedinteger]:
-    """Slots of sketches: uint8 (n, slots * bits / 8) -> unsigned (n, slots)."""
+    """Slots of sketches: uint8 (n, slots * bits / 8) -> unsigned (n, slots). Slots of 16 and 32 bits are
+    big-endian; smaller ones fill a byte from its upper bits."""
     if bits >= 8:
         return np.ascontiguousarray(sketches).view(f">u{bits // 8}")
-    slots = sketches[:, :, np.newaxis] >> _shifts(bits) & np.uint8((1 << bits) - 1)
+    shifts = np.arange(8 - bits, -1, -bits, dtype=np.uint8)
+    slots = sketches[:, :, np.newaxis] >> shifts & np.uint8((1 << bits) - 1)
     return slots.reshape(len(sketches), sketches.shape[1] * 8 // bits)
-
-
-def _shifts(bits: int) -> NDArray[np.uint8]:
-    return np.arange(8 - bits, -1, -bits, dtype=np.uint8)
 
 
 def fingerprints(sketches: NDArray[np.uint8]) -> NDArray[np.uint64]:

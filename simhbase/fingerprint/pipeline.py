@@ -2,56 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.errors import NoFingerprint
-from simhbase.fingerprint import minhash
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
-from simhbase.fingerprint.simhash import simhash
-from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
-from simhbase.text.numbers import hashes_of_numbers
+from simhbase.text.features import Extractor, FeatureOptions
 
-_TEXTS = 256
-
-Hashing = Callable[[Sequence[str], FeatureBatch], FingerprintBatch]
-
-
-def simhash_only(texts: Sequence[str], batch: FeatureBatch) -> FingerprintBatch:
-    return FingerprintBatch.bare(simhash(batch))
-
-
-@dataclass(frozen=True)
-class SimHashVerified:
-    """SimHash of the features, and a sketch of the texts' shingles."""
-
-    sketching: SketchParameters
-    shingles: Extractor
-
-    def __call__(self, texts: Sequence[str], batch: FeatureBatch) -> FingerprintBatch:
-        """Fingerprint a batch. Sketches are all zero for texts without shingles."""
-        numbers = hashes_of_numbers(texts, self.shingles.options) if self.sketching.numbered else None
-        return FingerprintBatch(
-            simhash(batch), self.sketching.sketches(self.shingles.extract(texts), numbers)
-        )
-
-
-@dataclass(frozen=True)
-class MinHash:
-    """Sketch of the features; its hash is the fingerprint."""
-
-    sketching: SketchParameters
-    options: FeatureOptions
-
-    def __call__(self, texts: Sequence[str], batch: FeatureBatch) -> FingerprintBatch:
-        """Fingerprint a batch. Sketches are all zero for texts without features."""
-        numbers = hashes_of_numbers(texts, self.options) if self.sketching.numbered else None
-        sketches = self.sketching.sketches(batch, numbers)
-        return FingerprintBatch(minhash.fingerprints(sketches), sketches)
+_TEXTS = 256  # a call: some milliseconds, after which Ctrl-C is noticed
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +36,27 @@ class Fingerprinted:
 
 
 class Fingerprinter:
-    """Computes fingerprints. Create one in each process: it caches digests."""
+    """Computes fingerprints.
+
+    sketching: format of sketches, None for none. is_minhash: sketches are those of the features, and their
+    hash is the fingerprint, instead of sketches of triples of characters beside the SimHash of the features.
+    """
 
     def __init__(
         self,
         options: FeatureOptions,
         bits: int = 64,
         min_features: int = 2,
-        hashing: Hashing = simhash_only,
+        sketching: SketchParameters | None = None,
+        is_minhash: bool = False,
     ) -> None:
-        self.extractor = Extractor(options, bits)
+        self.extractor = Extractor(options)
         self.bits = bits
         self.min_features = min_features
-        self._hashing = hashing
+        self._sketch_bytes = sketching.bytes if sketching else 0
+        self._pipeline = options.pipeline(
+            bits, min_features, None if sketching is None else (*sketching.parameters, is_minhash)
+        )
 
     def fingerprint(self, text: str) -> int:
         """Fingerprint one text. Raises NoFingerprint."""
@@ -97,7 +67,7 @@ class Fingerprinter:
 
     def fingerprint_many(self, texts: Sequence[str]) -> Fingerprinted:
         starts = range(0, len(texts), _TEXTS) or [0]  # no texts: one empty batch
-        parts = [self._batch(texts[start : start + _TEXTS]) for start in starts]
+        parts = [self._batch(list(texts[start : start + _TEXTS])) for start in starts]
         if len(parts) == 1:
             return parts[0]
         return Fingerprinted(
@@ -105,28 +75,29 @@ class Fingerprinter:
             [reason for part in parts for reason in part.reasons],
         )
 
-    def _batch(self, texts: Sequence[str]) -> Fingerprinted:
-        batch = self.extractor.extract(texts)
-        reasons = [
-            None if found >= self.min_features else self._reason(text, found)
-            for text, found in zip(texts, batch.distinct(self.min_features), strict=True)
-        ]
-        fingerprints = self._hashing(texts, batch)
-        if fingerprints.sketches.shape[1]:
-            for text in np.flatnonzero(~fingerprints.sketches.any(axis=1)).tolist():
-                reasons[text] = (
-                    reasons[text] or f"the text is too short for a sketch{self._without(texts[text])}"
-                )
-        without = [text for text, reason in enumerate(reasons) if reason is not None]
-        if without:
-            fingerprints.values[without] = 0
-            fingerprints.sketches[without] = 0
-        return Fingerprinted(fingerprints, reasons)
+    def _batch(self, texts: list[str]) -> Fingerprinted:
+        found, sketched, distinct = self._pipeline.fingerprint(texts)
+        shape = (len(texts), 2) if self.bits == 128 else len(texts)
+        values = np.frombuffer(found, np.uint64).reshape(shape)
+        sketches = np.frombuffer(sketched, np.uint8).reshape(len(texts), self._sketch_bytes)
+        counts = np.frombuffer(distinct, np.uint32)
+        lost = counts < self.min_features
+        if self._sketch_bytes:
+            lost |= ~sketches.any(axis=1)
+        reasons: list[str | None] = [None] * len(texts)
+        if without := np.flatnonzero(lost).tolist():
+            values, sketches = values.copy(), sketches.copy()
+            values[without] = sketches[without] = 0
+        for text in without:
+            reasons[text] = self._reason(texts[text], int(counts[text]))
+        return Fingerprinted(FingerprintBatch(values, sketches), reasons)
 
     def _reason(self, text: str, found: int) -> str:
         if not text.strip():
             return "the text is empty"
         without = self._without(text)
+        if found >= self.min_features:
+            return f"the text is too short for a sketch{without}"
         if without and not found:
             return "the text is only boilerplate"
         features = self.extractor.options.kind

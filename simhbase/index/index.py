@@ -75,7 +75,6 @@ from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.progress import Progress, counting, length, no_progress
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store
-from simhbase.text.idf import SCALE
 
 Value = TypeVar("Value")
 
@@ -658,10 +657,7 @@ class Index:
         options = extractor.options
         if options.kind != "words":
             raise UsageError(f"the features of this profile are {options.kind}: only words are listed")
-        if options.boilerplate is not None:
-            text = options.boilerplate.strip([text], options.variants)[0]
-        scale = 1 if options.weights == "levels" else SCALE
-        return [(word, weight / scale) for word, weight in extractor.weights(text)]
+        return extractor.words(text)
 
     def explain(
         self,

@@ -21,7 +21,7 @@ import orjson
 
 from simhbase.errors import ProfileMismatch, StoreFailed, TablesMissing
 from simhbase.fingerprint.pipeline import Fingerprinter, to_int
-from simhbase.profile import NAMES, TOKENIZER, Profile
+from simhbase.profile import NAMES, Profile
 from simhbase.stores.base import TTL_ROW, Store, keeps_hints
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
@@ -61,7 +61,7 @@ def probe_answers(fingerprinter: Fingerprinter) -> list[str | None]:
 
 def software() -> dict[str, str]:
     """Versions of the libraries that compute fingerprints, shown on a mismatch."""
-    return {name: version(name) for name in ("simhbase", TOKENIZER, JIEBA, "mmh3", "regex")}
+    return {name: version(name) for name in ("simhbase", JIEBA, "mmh3")}
 
 
 def write_profile(

@@ -22,6 +22,7 @@ import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase._core import Units
 from simhbase.corpus.inputs import AnyOutcome, Inputs
 from simhbase.corpus.outputs import OutputFile
 from simhbase.corpus.parser import Parser
@@ -31,14 +32,11 @@ from simhbase.corpus.rejects import Counts
 from simhbase.corpus.sources import STDIN
 from simhbase.errors import BadInput, UsageError
 from simhbase.jobs.seen_ids import FirstSeen, SeenIds
+from simhbase.slices import bounded_slices
 from simhbase.text.boilerplate import (
     WINDOW,
     Boilerplate,
     BoilerplateItem,
-    Units,
-    cut,
-    has_units,
-    in_chunks,
     join,
     phrases,
     render,
@@ -48,6 +46,7 @@ from simhbase.text.normalise import normalise
 
 SHOWN = 10  # most frequent items in the report
 LEAST_DOCUMENTS = 10  # in any corpus, a few documents share phrases by chance
+_AT_ONCE = 1 << 20  # characters
 _SLOT_BITS = 24
 _TO_SLOT = np.uint64(64 - _SLOT_BITS)
 _NO_PLACE = FirstSeen("", 0)
@@ -81,7 +80,7 @@ def items_of(parser: Parser, frequent: NDArray[np.bool_] | None, chunk: Chunk) -
     texts, rejects = parser.texts(chunk)
     chunks: list[tuple[Numbers, Hashes]] = []
     shown: dict[int, str] = {}
-    for units, numbers, hashes, first, behind in _find_items(texts):
+    for units, numbers, hashes, *spans in _find_items(texts):
         slots = hashes >> _TO_SLOT
         if frequent is None:
             chunks.append((numbers, slots))
@@ -89,24 +88,21 @@ def items_of(parser: Parser, frequent: NDArray[np.bool_] | None, chunk: Chunk) -
         chosen = np.flatnonzero(frequent[slots])
         chunks.append((numbers[chosen], hashes[chosen]))
         new, places = np.unique(hashes[chosen], return_index=True)
-        ranges = zip(first[chosen[places]].tolist(), behind[chosen[places]].tolist(), strict=True)
+        ranges = zip(*(column[chosen[places]].tolist() for column in spans), strict=True)
         shown |= {name: units.shown(*of_units) for name, of_units in zip(new.tolist(), ranges, strict=True)}
     digests = [mmh3.mmh3_x64_128_digest(text.encode("utf-8", "surrogatepass")).hex() for text in texts]
     return Items(digests, *_distinct(chunks, len(texts)), shown, rejects)
 
 
-def _find_items(texts: Sequence[str]) -> Iterator[tuple[Units, Numbers, Hashes, Numbers, Numbers]]:
+def _find_items(texts: Sequence[str]) -> Iterator[tuple[Units, Numbers, Hashes, Numbers, Numbers, Numbers]]:
     """Items of n texts, chunk by chunk: the chunk's units, and for each item the number of its text, its
-    hash, its first unit and the one after its last."""
-    for numbers, parts in in_chunks(texts):
-        units = cut(parts)
-        start, hashes = units.windows()
-        lines = units.lines()
-        short = lines.behind - lines.first < WINDOW  # longer lines are found by their windows
-        first = np.concatenate([start, lines.first[short]])
-        behind = np.concatenate([start + WINDOW, lines.behind[short]])
-        of_text = np.array(numbers)[units.text[first]]
-        yield units, of_text, np.concatenate([hashes, lines.hashes[short]]), first, behind
+    hash, its piece, its first unit and the one after its last."""
+    start = 0
+    for chunk in bounded_slices(np.array([len(text) for text in texts], dtype=np.int64), _AT_ONCE):
+        units = Units(list(texts[chunk]))
+        numbers, hashes, pieces, first, behind = (np.frombuffer(each, np.int64) for each in units.items())
+        yield units, numbers + start, hashes.view(np.uint64), pieces, first, behind
+        start += chunk.stop - chunk.start
 
 
 def _distinct(chunks: Sequence[tuple[Numbers, Hashes]], n: int) -> tuple[Numbers, Hashes]:
@@ -189,7 +185,7 @@ def coverage_of(parser: Parser, boilerplate: Boilerplate, chunk: Chunk) -> Cover
     texts, rejects = parser.texts(chunk)
     stripped = boilerplate.strip(texts)
     before, after = sum(map(_characters, texts)), sum(map(_characters, stripped))
-    bare = sum(not has_units(text) for text, was in zip(stripped, texts, strict=True) if text is not was)
+    bare = sum(not split(text) for text, was in zip(stripped, texts, strict=True) if text is not was)
     return Coverage(len(texts), before, before - after, bare, rejects)
 
 

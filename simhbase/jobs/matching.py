@@ -105,7 +105,7 @@ class SpooledTexts:
         self._texts = Spool(folder)
         self._digests = SpooledRows(folder, np.empty((0, 2), dtype=np.uint64))
         self.variants = profile.variants
-        self._extractor = Extractor(profile.shingles, TABLE_BITS)
+        self._extractor = Extractor(profile.shingles)
 
     def close(self) -> None:
         self._texts.close()

@@ -10,14 +10,12 @@ from contextlib import suppress
 from functools import partial
 from shutil import rmtree
 from tempfile import mkdtemp
-from threading import Thread
 from typing import Any
 
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
 from uvicorn.supervisors import Multiprocess
 
-from simhbase import acceleration
 from simhbase.errors import PermanentError, UsageError
 from simhbase.index import open_index
 from simhbase.online.app import create_app
@@ -39,8 +37,6 @@ def open_app(settings: Settings) -> ASGIApp:
     sys.setswitchinterval(SWITCH_SECONDS)
     metrics = ServiceMetrics()
     index = open_index(settings.store, access=settings.access, metrics=metrics)
-    # In a thread, as the first compilation takes long; requests are served uncompiled until then.
-    Thread(target=acceleration.prepare, daemon=True).start()
     try:
         return create_app(index, settings, metrics)
     except BaseException:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from statistics import median
 
 import numpy as np
@@ -29,9 +29,10 @@ from simhbase.corpus.rejects import Rejects
 from simhbase.errors import BadInput
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters, fingerprints
+from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.jobs.pipeline import Batch, without_repeats
-from simhbase.text.features import Extractor, FeatureBatch
-from simhbase.text.jaccard import PAIRS, SHINGLES, shingle_extractor
+from simhbase.text.features import FeatureOptions
+from simhbase.text.jaccard import PAIRS, SHINGLES
 
 KEYS = 8
 SHORT = 140
@@ -144,14 +145,19 @@ class _Held:
     least: int
 
 
-def document_keys(shingles: FeatureBatch, seed: int) -> NDArray[np.uint64]:
-    """Keys of n texts, uniformly distributed: uint64 (n, KEYS). Texts without shingles share all keys."""
+@cache
+def _sketcher(seed: int) -> Fingerprinter:
     sketching = SketchParameters(KEYS * _ORDERS, 32, _FIRST_SEED + seed)
-    of_key = sketching.bytes // KEYS
-    parts = sketching.sketches(shingles).reshape(-1, of_key)
+    return Fingerprinter(FeatureOptions(kind=SHINGLES), min_features=1, sketching=sketching, is_minhash=True)
+
+
+def document_keys(texts: Sequence[str], seed: int) -> NDArray[np.uint64]:
+    """Keys of n texts, uniformly distributed: uint64 (n, KEYS). Texts without shingles share all keys."""
+    sketches = _sketcher(seed).fingerprint_many(texts).fingerprints.sketches
+    parts = sketches.reshape(len(texts) * KEYS, sketches.shape[1] // KEYS)
     # Without the number of the key, a text with the same first shingles under two keys' orders would have one
     # key twice.
-    places = np.tile(np.arange(KEYS, dtype=np.uint8), len(shingles.counts))
+    places = np.tile(np.arange(KEYS, dtype=np.uint8), len(texts))
     return fingerprints(np.column_stack([parts, places])).reshape(-1, KEYS)
 
 
@@ -166,12 +172,8 @@ class _ChunkKeys:
     def __call__(self, chunk: Chunk) -> Batch:
         items = self.parser.parse(chunk)
         texts = [item.text or "" for item in items if isinstance(item, Record)]
-        keys = document_keys(self._extractor.extract(texts), self.seed)
+        keys = document_keys(texts, self.seed)
         return Batch(items, FingerprintBatch.bare(keys), len(texts))
-
-    @cached_property
-    def _extractor(self) -> Extractor:
-        return shingle_extractor()
 
 
 def read_sample(inputs: Inputs, limit: int, seed: int, rejects: Rejects) -> Sample:

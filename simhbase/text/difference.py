@@ -1,6 +1,6 @@
 """Compares two texts word by word: same and different stretches, and the words that differ.
 
-Words are the tokens of text/features.py, in normal form, with their positions in the given texts.
+Words are the tokens of core/src/words.rs, in normal form, with their positions in the given texts.
 Punctuation, white space and case do not count.
 
 Common words are a longest common subsequence, computed 64 cells at a time in the bits of long integers
@@ -16,12 +16,12 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 from simhbase.model import WordCount
-from simhbase.text.features import token_spans
-from simhbase.text.normalise import CLUSTER, fold, normalise
+from simhbase.text.dictionary import dictionary
+from simhbase.text.normalise import form, normalise
 from simhbase.text.variants import CharacterTable
 
 MOST_WORDS = 100
@@ -94,26 +94,11 @@ class _Word(NamedTuple):
     end: int
 
 
-def _words(text: str, variants: CharacterTable | None = None) -> list[_Word]:
+def _words(text: str, variants: CharacterTable | None) -> list[_Word]:
     """Tokens of a text, with the positions of the characters each was made from."""
-    # Normal forms do not depend on neighbouring clusters, except for sigma, which has another form at the end
-    # of a word.
-    clusters: list[str] = CLUSTER.findall(text)
-    forms = {cluster: fold(cluster, variants).replace("ς", "σ") for cluster in set(clusters)}
-    folded = [forms[cluster] for cluster in clusters]
-    origins = [0, *accumulate(map(len, clusters))]
-    ends = list(accumulate(map(len, folded)))
-    whole = "".join(folded)
-    words = []
-    cluster = 0
-    for start, end in token_spans(whole):
-        while ends[cluster] <= start:
-            cluster += 1
-        first = cluster
-        while ends[cluster] < end:
-            cluster += 1
-        words.append(_Word("".join(whole[start:end].split()), origins[first], origins[cluster + 1]))
-    return words
+    words = form(variants).words(text, dictionary())
+    # A final sigma is the same letter.
+    return [_Word(word.replace("ς", "σ"), start, end) for word, start, end in words]
 
 
 def _segments(

@@ -1,4 +1,4 @@
-"""The finalisers of MurmurHash3 (Appleby, 2011), in place: bijections in which each bit of the input flips
+"""The finaliser of MurmurHash3 (Appleby, 2011), in place: a bijection in which each bit of the input flips
 each bit of the output with a probability of one half."""
 
 from __future__ import annotations
@@ -15,11 +15,3 @@ def fmix64(state: NDArray[np.uint64]) -> None:
     state ^= state >> np.uint64(33)
     state *= np.uint64(0xC4CEB9FE1A85EC53)
     state ^= state >> np.uint64(33)
-
-
-def fmix32(state: NDArray[np.uint32]) -> None:
-    state ^= state >> np.uint32(16)
-    state *= np.uint32(0x85EBCA6B)
-    state ^= state >> np.uint32(13)
-    state *= np.uint32(0xC2B2AE35)
-    state ^= state >> np.uint32(16)

@@ -39,16 +39,16 @@ class ShingleSets:
 
 def shingle_extractor() -> Extractor:
     """An extractor of character 3-shingles of normalised text without white space."""
-    return Extractor(FeatureOptions(kind=SHINGLES), 64)
+    return Extractor(FeatureOptions(kind=SHINGLES))
 
 
 def shingle_sets(texts: Sequence[str], kind: str = SHINGLES) -> ShingleSets:
     """Feature sets of n texts. kind: see FeatureOptions. A text that is too short has an empty set."""
-    return sets_of(Extractor(FeatureOptions(kind=kind), 64).extract(texts))
+    return sets_of(Extractor(FeatureOptions(kind=kind)).extract(texts))
 
 
 def sets_of(batch: FeatureBatch) -> ShingleSets:
-    """Sets of the 64-bit features of n texts; ignores weights and repeats."""
+    """Sets of the features of n texts; ignores repeats."""
     keys = _distinct_features(batch)
     documents, ids = keys >> _WORD_BITS, keys & _LOW_WORD
     sizes = np.bincount(documents.astype(np.int64), minlength=len(batch.counts))
@@ -64,7 +64,7 @@ def sets_of(batch: FeatureBatch) -> ShingleSets:
 
 def _distinct_features(batch: FeatureBatch) -> NDArray[np.uint64]:
     """Pairs of text number (high word) and feature number (low word), distinct and ascending."""
-    features = batch.digests.view(np.uint64)[:, 0]
+    features = batch.digests
     order = np.argsort(features)
     ascending = features[order]
     new = np.ones(len(features), dtype=np.bool_)

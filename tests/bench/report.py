@@ -24,14 +24,12 @@ from simhbase.quality.intervals import Estimate
 PACKAGES = (
     "simhbase",
     "numpy",
-    "rjieba",
     "jieba",
     "mmh3",
     "rocksdict",
     "simhash",
     "datasketch",
     "rensa",
-    "numba",
 )
 Cell = str | int | float
 _FIGURE = re.compile(r"[\d,.]+( \([\d-]+\))?")

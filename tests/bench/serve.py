@@ -209,8 +209,7 @@ def _service(folder: Path, bodies: Sequence[bytes], clients: int) -> Spent:
 
 
 def _await_idle(process: int) -> None:
-    """Wait until a service has loaded its compiled loops, which it does in a thread: direct calls have them
-    from the start."""
+    """Wait until a service has done what it does at its start."""
     before = -1.0
     while (spent := processor_seconds(process)) > before:
         before = spent

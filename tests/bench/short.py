@@ -239,7 +239,7 @@ def short_texts(
             of_item[item.id] = places.setdefault(text, len(places))
     lefts, rights = zip(*sentence_pairs(), strict=True)
     texts = [*places, *lefts, *rights]
-    sets = sets_of(Extractor(FeatureOptions(kind="chars:2"), 64).extract(texts))
+    sets = sets_of(Extractor(FeatureOptions(kind="chars:2")).extract(texts))
     chosen = {
         tuple(sorted((of_item[left], of_item[right])))
         for (left, right), similarity in similar.items()

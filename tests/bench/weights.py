@@ -16,13 +16,12 @@ import orjson
 from numpy.typing import NDArray
 
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.fingerprint.simhash import simhash
 from simhbase.quality.calibration import Goal, measured
 from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.sample import Sample
 from simhbase.quality.schemes import CorpusFingerprints, simhash_settings
 from simhbase.quality.truth import BINS, Truth, bin_name
-from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions, _counted_features, saturated
+from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
 from simhbase.text.idf import SCALE
 from simhbase.text.jaccard import jaccard, shingle_sets
 from tests.bench.report import Cell, Table, shown
@@ -49,6 +48,12 @@ LOOKED_AT = (
 
 def capped(most: int) -> Weighing:
     return lambda counts, words: np.minimum(counts, most)
+
+
+def saturated(counts: Numbers, words: Numbers) -> Numbers:
+    """As in core/src/features.rs, in units of one half."""
+    bound, scaled = 6 * 1024**4, np.minimum(counts, 1 << 15) * np.minimum(words, 1024) ** 4
+    return (4 * np.minimum(counts, 1 << 15) * bound + scaled + bound) // (2 * (scaled + bound))
 
 
 def bm25(k: float) -> Weighing:
@@ -158,19 +163,26 @@ class Counted:
     """The words of texts, how often each is in its text, and how many words that has."""
 
     def __init__(self, batch: FeatureBatch) -> None:
-        features, owners, self.counts = _counted_features(batch)
-        self.digests = features.view(np.uint8).reshape(len(features), -1)
+        texts = np.repeat(np.arange(len(batch.counts)), batch.counts)
+        pairs, self.counts = np.unique(np.column_stack([texts, batch.digests]), axis=0, return_counts=True)
+        owners, self.digests = pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.uint64)
         self.words = batch.counts[owners]
         self.of_texts = np.bincount(owners, minlength=len(batch.counts)).astype(np.int64)
         self.texts_with_features = self.of_texts >= 2
 
 
 def counted(texts: list[str]) -> Iterator[Counted]:
-    extractor = Extractor(FeatureOptions(), 64)
+    extractor = Extractor(FeatureOptions(kind="words:1"))
     for start in range(0, len(texts), AT_ONCE):
         yield Counted(extractor.extract(texts[start : start + AT_ONCE]))
 
 
 def fingerprints(batch: Counted, weighing: Weighing) -> NDArray[np.uint64]:
     weights = np.rint(weighing(batch.counts, batch.words) * SCALE).astype(np.int64)
-    return simhash(FeatureBatch(batch.digests, batch.of_texts, weights))
+    bits = np.unpackbits(batch.digests.byteswap().view(np.uint8).reshape(-1, 8), axis=1)
+    ends = np.cumsum(batch.of_texts)
+    sums = [
+        2 * weights[start:end] @ bits[start:end] > weights[start:end].sum()
+        for start, end in zip([0, *ends], ends, strict=False)
+    ]
+    return np.packbits(np.array(sums), axis=1).view(">u8")[:, 0].astype(np.uint64)

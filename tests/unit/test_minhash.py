@@ -2,43 +2,39 @@
 
 from itertools import product
 
-import mmh3
 import numpy as np
 import pytest
 
 from simhbase.drawers.bands import Bands, bands, bands_for
 from simhbase.drawers.scheme import MinHashScheme
 from simhbase.errors import UsageError
-from simhbase.fingerprint.minhash import (
-    BITS,
-    SketchParameters,
-    fingerprints,
-    minima,
-    pack,
-    signatures,
-    unpack,
-)
-from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
+from simhbase.fingerprint.minhash import BITS, SLOTS, SketchParameters, fingerprints, unpack
+from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.text.features import Extractor, FeatureOptions
 from tests import reference
 
 
-def batch_of(sets: list[np.ndarray]) -> FeatureBatch:
-    digests = np.concatenate([np.empty(0, np.uint64), *sets]).astype(">u8").view(np.uint8).reshape(-1, 8)
-    return FeatureBatch(digests, np.array(list(map(len, sets)), dtype=np.int64))
+def sketcher(slots: int = SLOTS, bits: int = 32, seed: int = 0, kind: str = "words:1") -> Fingerprinter:
+    options = FeatureOptions(kind=kind, min_length=1)
+    return Fingerprinter(options, 64, 1, SketchParameters(slots, bits, seed), is_minhash=True)
 
 
-def pairs(count: int, union: int, jaccard: float) -> tuple[FeatureBatch, FeatureBatch]:
-    """Pairs of sets of random digests that share `jaccard * union` of them."""
+def sketches(texts: list[str], **parameters: object) -> np.ndarray:
+    return sketcher(**parameters).fingerprint_many(texts).fingerprints.sketches
+
+
+def signatures(texts: list[str], slots: int = SLOTS, seed: int = 0, kind: str = "chars:3") -> np.ndarray:
+    return sketches(texts, slots=slots, seed=seed, kind=kind).view(">u4").astype(np.uint32)
+
+
+def pairs(count: int, union: int, jaccard: float) -> tuple[list[str], list[str]]:
+    """Pairs of texts of random words that share `jaccard * union` of them."""
     rng = np.random.default_rng([count, union, round(100 * jaccard)])
-    digests = rng.integers(0, 2**64, (count, union), dtype=np.uint64)
+    words = [[f"w{word:x}" for word in each] for each in rng.integers(0, 2**63, (count, union)).tolist()]
     shared = round(jaccard * union)
-    left = [each[: (union + shared) // 2] for each in digests]
-    right = [np.concatenate([each[:shared], each[(union + shared) // 2 :]]) for each in digests]
-    return batch_of(left), batch_of(right)
-
-
-def shingles(texts: list[str]) -> FeatureBatch:
-    return Extractor(FeatureOptions(kind="chars:3"), 64).extract(texts)
+    left = [" ".join(each[: (union + shared) // 2]) for each in words]
+    right = [" ".join([*each[:shared], *each[(union + shared) // 2 :]]) for each in words]
+    return left, right
 
 
 def fmix32(word: int) -> int:
@@ -65,19 +61,17 @@ def defined_signature(digests: list[int], slots: int, seed: int) -> list[int]:
 
 @pytest.mark.parametrize("seed", [0, 7])
 def test_signatures_are_those_of_the_definition(seed):
-    digests = [
-        int.from_bytes(mmh3.mmh3_x64_128_digest(word)[:8], "big") for word in (b"one", b"two", b"three")
-    ]
-    found = signatures(batch_of([np.array(digests, np.uint64)]), 16, seed)
+    digests = Extractor(FeatureOptions(kind="chars:3")).extract(["one two three"]).digests.tolist()
+    found = signatures(["one two three"], 16, seed)
     assert found.tolist() == [defined_signature(digests, 16, seed)]
 
 
 @pytest.mark.parametrize(("union", "jaccard"), [(10, 0.5), (10, 0.8), (60, 0.8), (500, 0.2), (500, 0.8)])
 def test_estimates_agree_with_the_similarity_within_three_standard_errors(union, jaccard):
     count = 2_000
-    left, right = (signatures(batch) for batch in pairs(count, union, jaccard))
+    both = pairs(count, union, jaccard)
     for sketching in (SketchParameters(bits=bits) for bits in BITS):
-        mismatches = sketching.mismatches(pack(left, sketching.bits), pack(right, sketching.bits))
+        mismatches = sketching.mismatches(*(sketches(texts, bits=sketching.bits) for texts in both))
         share = 1 - mismatches / sketching.slots
         expected = jaccard + (1 - jaccard) * 2.0**-sketching.bits
         variance = expected * (1 - expected) / sketching.slots
@@ -93,17 +87,18 @@ def test_loose_bounds_lose_hardly_any_pair_of_the_similarity(bits):
     sketching = SketchParameters(bits=bits)
     scheme = MinHashScheme(Bands(20, 6), sketching, 0.8)
     for jaccard in (0.2, 0.5, 0.8):
-        left, right = (pack(signatures(batch), bits) for batch in pairs(4_000, 60, jaccard))
+        left, right = (sketches(texts, bits=bits) for texts in pairs(4_000, 60, jaccard))
         assert np.mean(sketching.mismatches(left, right) <= scheme.loose_bounds(jaccard).mismatches) > 0.999
 
 
 @pytest.mark.parametrize("corpus", ["xwlb_chinadata", "versioned_docs_en"])
 def test_estimates_agree_with_the_similarity_of_real_documents(corpus):
     texts = [text for _, text in reference.documents(corpus, 40)][:150]
-    batch = shingles([text for each in texts for text in (each, each[: len(each) * 3 // 4])])
+    both = [text for each in texts for text in (each, each[: len(each) * 3 // 4])]
+    batch = Extractor(FeatureOptions(kind="chars:3")).extract(both)
     sketching = SketchParameters()
-    found = sketching.sketches(batch)
-    words = np.split(batch.digests.view(">u8")[:, 0], np.cumsum(batch.counts)[:-1])
+    found = sketches(both, bits=8, kind="chars:3")
+    words = np.split(batch.digests, np.cumsum(batch.counts)[:-1])
     sets = [frozenset(each.tolist()) for each in words]
     exact = np.array([len(a & b) / max(1, len(a | b)) for a, b in zip(sets[::2], sets[1::2], strict=True)])
     errors = sketching.similarity(sketching.mismatches(found[::2], found[1::2])) - exact
@@ -114,60 +109,45 @@ def test_estimates_agree_with_the_similarity_of_real_documents(corpus):
 
 def test_signatures_depend_on_no_batch_order_or_repeats():
     texts = [text for _, text in reference.documents("xwlb_chinadata", 400)]
-    together = signatures(shingles(texts))
-    assert np.array_equal(together, np.concatenate([signatures(shingles([text])) for text in texts]))
-    assert np.array_equal(together, signatures(shingles(texts[::-1]))[::-1])
-    words = shingles(texts[:1]).digests
-    twice = FeatureBatch(np.concatenate([words, words[::-1]]), np.array([2 * len(words)]))
-    assert np.array_equal(signatures(twice), together[:1])
+    together = signatures(texts)
+    assert np.array_equal(together, np.concatenate([signatures([text]) for text in texts]))
+    assert np.array_equal(together, signatures(texts[::-1])[::-1])
+    words = [f"w{number}" for number in range(50)]
+    orders = [" ".join(words), " ".join([*words, *words[::-1]])]
+    assert len(set(map(tuple, signatures(orders, kind="words:1").tolist()))) == 1
 
 
 def test_more_slots_begin_like_fewer_and_another_seed_is_another_signature():
-    batch = shingles(["一篇关于天气的短文", "a short text about the weather"])
-    assert np.array_equal(signatures(batch, 256)[:, :128], signatures(batch, 128))
-    assert not np.any(signatures(batch, seed=1) == signatures(batch))
+    texts = ["一篇关于天气的短文", "a short text about the weather"]
+    assert np.array_equal(signatures(texts, 256)[:, :128], signatures(texts, 128))
+    assert not np.any(signatures(texts, seed=1) == signatures(texts))
 
 
 def test_a_text_without_shingles_leaves_the_others_as_they_are():
-    found = signatures(shingles(["", "some text", "ab", "other text", ""]))
-    assert np.array_equal(found[[1, 3]], signatures(shingles(["some text", "other text"])))
+    found = signatures(["", "some text", "ab", "other text", ""])
+    assert np.array_equal(found[[1, 3]], signatures(["some text", "other text"]))
     assert not found[[0, 2, 4]].any()
-    assert signatures(shingles([])).shape == (0, 128)
-
-
-@pytest.mark.parametrize("lengths", [[1], [3, 1, 40_000, 2, 17], [16_384] * 3, [1] * 50_000])
-def test_the_compiled_loop_gives_the_same_minima(lengths):
-    compiled = pytest.importorskip("simhbase.fingerprint.loops", reason="Numba is not installed")
-    rng = np.random.default_rng(sum(lengths))
-    words = rng.integers(0, 2**32, sum(lengths), dtype=np.uint32)
-    starts = np.cumsum(lengths) - np.array(lengths)
-    factors, terms = rng.integers(0, 2**32, (2, 5), dtype=np.uint32)
-    expected = [
-        [(factors * word + terms) for word in words[start : start + length]]
-        for start, length in zip(starts.tolist()[:20], lengths, strict=False)
-    ]
-    found = minima(words, starts, factors, terms)
-    assert np.array_equal(compiled.minima(words, starts, factors, terms), found)
-    assert found[: len(expected)].tolist() == [np.min(each, axis=0).tolist() for each in expected]
+    assert signatures([]).shape == (0, 128)
 
 
 @pytest.mark.parametrize("bits", BITS)
 def test_packed_slots_come_back(bits):
-    slots = np.random.default_rng(bits).integers(0, 2**32, (5, 24), dtype=np.uint32)
-    packed = pack(slots, bits)
-    assert packed.shape == (5, 24 * bits // 8)
+    texts = [f"the text number {number}" for number in range(5)]
+    slots = signatures(texts, 24 if bits > 2 else 64)
+    packed = sketches(texts, slots=slots.shape[1], bits=bits, kind="chars:3")
+    assert packed.shape == (5, slots.shape[1] * bits // 8)
     assert np.array_equal(unpack(packed, bits), slots & np.uint32(2**bits - 1))
-    as_integer = sum(int(slot) % 2**bits << bits * (23 - i) for i, slot in enumerate(slots[0]))
-    assert packed[0].tobytes() == as_integer.to_bytes(24 * bits // 8)
+    last = slots.shape[1] - 1
+    as_integer = sum(int(slot) % 2**bits << bits * (last - i) for i, slot in enumerate(slots[0]))
+    assert packed[0].tobytes() == as_integer.to_bytes(packed.shape[1])
 
 
 @pytest.mark.parametrize(("bits", "name"), list(product([4, 8, 16, 32], ["20x6", "16x8", "12x10", "1x128"])))
 def test_texts_share_a_segment_where_all_slots_of_the_band_agree(bits, name):
     chosen = bands(name)
     rng = np.random.default_rng(3)
-    slots = rng.integers(0, 2**32, (2, 128), dtype=np.uint32)
-    slots[1] = np.where(rng.random(128) < 0.1, slots[1], slots[0])
-    packed = pack(slots, bits)
+    packed = rng.integers(0, 256, (2, 16 * bits), dtype=np.uint8)
+    packed[1] = np.where(rng.random(16 * bits) < 0.1, packed[1], packed[0])
     a, b = chosen.segments(packed, bits)
     kept = unpack(packed, bits)[:, : chosen.slots].reshape(2, chosen.number, chosen.rows)
     assert (a == b).tolist() == (kept[0] == kept[1]).all(axis=1).tolist()
@@ -175,9 +155,9 @@ def test_texts_share_a_segment_where_all_slots_of_the_band_agree(bits, name):
 
 
 def test_different_sketches_have_different_fingerprints():
-    slots = np.random.default_rng(3).integers(0, 2**32, 128, dtype=np.uint32)
-    one_bit_off = np.concatenate([slots[np.newaxis], slots ^ np.diag(np.full(128, 128, np.uint32))])
-    assert len(set(fingerprints(pack(one_bit_off, 8)).tolist())) == 129
+    sketch = np.random.default_rng(3).integers(0, 256, 128, dtype=np.uint8)
+    one_bit_off = np.concatenate([sketch[np.newaxis], sketch ^ np.diag(np.full(128, 128, np.uint8))])
+    assert len(set(fingerprints(one_bit_off).tolist())) == 129
 
 
 def test_most_unequal_slots_are_those_at_the_threshold():
@@ -197,8 +177,8 @@ def test_most_unequal_slots_are_those_at_the_threshold():
 def test_bands_follow_the_s_curve():
     assert Bands(20, 6).meeting(0.8) == pytest.approx(0.99771, abs=1e-5)
     assert Bands(16, 8).meeting(0.5) == pytest.approx(0.06070, abs=1e-5)
-    count, sketch = 3_000, SketchParameters()
-    left, right = (Bands(16, 8).segments(sketch.sketches(batch), 8) for batch in pairs(count, 100, 0.7))
+    count = 3_000
+    left, right = (Bands(16, 8).segments(sketches(texts, bits=8), 8) for texts in pairs(count, 100, 0.7))
     met = (left == right).any(axis=1).mean()
     expected = Bands(16, 8).meeting(0.7)
     assert abs(met - expected) < 3 * np.sqrt(expected * (1 - expected) / count) + 0.005

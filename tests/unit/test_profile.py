@@ -267,15 +267,15 @@ def test_a_pipeline_that_answers_differently_is_refused_with_both_answers(store)
 
 
 def test_the_tokenizer_is_that_of_the_creator_and_is_not_compared(store):
-    installed = f"rjieba {version('rjieba')}"
+    installed = f"jieba {version('jieba')}"
     assert Profile(verify=False).describe()["tokenizer"] == installed
     assert Profile(verify=False, features="chars:3").describe()["tokenizer"] is None
     write_profile(store, Profile(verify=False))
     record = stored_record(store)
     assert record["tokenizer"] == installed
-    store.records("meta").put([(b"profile", orjson.dumps(record | {"tokenizer": "rjieba 0.0.1"}))])
+    store.records("meta").put([(b"profile", orjson.dumps(record | {"tokenizer": "jieba 0.0.1"}))])
     found = read_profile(store)
-    assert found.profile.describe()["tokenizer"] == "rjieba 0.0.1"
+    assert found.profile.describe()["tokenizer"] == "jieba 0.0.1"
     assert found.profile == Profile(verify=False)
     found.check_pipeline(found.profile.fingerprinter())
     write_profile(store, Profile(verify=False))

@@ -6,7 +6,6 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from simhbase.acceleration import prepare
 from simhbase.corpus.record import Record
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.matching import BYTES_AT_ONCE, DEFAULT_SIMILARITY, MatchCriteria, SpooledTexts
@@ -23,7 +22,6 @@ def batch_of(contents: list[str]) -> Batch:
 def test_long_texts_are_compared_a_few_at_a_time(tmp_path):
     contents = texts(60, words=5000)
     left, right = np.triu_indices(len(contents), 1)
-    prepare()  # else the loops could be loaded meanwhile, which takes memory of its own
     with closing(SpooledTexts(Profile(verify=False), 0.5, tmp_path)) as compared:
         compared.append(batch_of(contents))
         compared.similarity(left[:1], right[:1])
