@@ -1,5 +1,5 @@
 //! jieba's dictionary as a trie, and its hidden Markov model, in one block of bytes that can be mapped from a
-//! file: it takes a second and a half to build, and two milliseconds to check.
+//! file: it takes two seconds to build, and a millisecond to check.
 //!
 //! Little-endian words of 64 bits: MAGIC with the version of this format, sum of all behind the sum, then the
 //! number of words and the words of each section. Numbers smaller than 64 bits fill words together.

@@ -8,7 +8,7 @@
 use crate::dictionary::Dictionary;
 use crate::hash::{fmix64, murmur128, GOLDEN};
 use crate::keyed::{Keyed, Numbering};
-use crate::normal::Normal;
+use crate::normal::{encode, Normal};
 use crate::words::Cutter;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -56,7 +56,8 @@ pub struct Features {
     pub weights: Vec<u64>,
     distinct: Numbering,
     words: u64, // that count, with repeats
-    tokens: Vec<u8>,
+    token: Vec<u8>,
+    tokens: Vec<u8>, // of words that are kept for their bytes
     ends: Vec<usize>,
     cutter: Cutter,
 }
@@ -104,8 +105,9 @@ impl Features {
             if ((end - begin) as usize) < options.min_length {
                 continue;
             }
-            let token = normal.slice(begin as usize, end as usize);
-            let digest = murmur128(token);
+            self.token.clear();
+            encode(&normal.points[begin as usize..end as usize], &mut self.token);
+            let digest = murmur128(&self.token);
             if !options.stop_words.is_empty() && options.stop_words.contains(&digest[0]) {
                 continue;
             }
@@ -118,7 +120,7 @@ impl Features {
                 }
                 self.weights.push(1);
                 if keeps_tokens || options.keeps_tokens() {
-                    self.tokens.extend_from_slice(token);
+                    self.tokens.extend_from_slice(&self.token);
                     self.ends.push(self.tokens.len());
                 }
             }
@@ -184,13 +186,13 @@ impl Features {
     fn heaviest(&self, top: usize) -> Vec<usize> {
         let mut kept: Vec<usize> = (0..self.digests.len()).filter(|&number| self.weights[number] > 0).collect();
         if top > 0 && kept.len() > top {
-            kept.select_nth_unstable_by_key(top - 1, |&number| (Reverse(self.weights[number]), self.token(number)));
+            kept.select_nth_unstable_by_key(top - 1, |&number| (Reverse(self.weights[number]), self.bytes_of(number)));
             kept.truncate(top);
         }
         kept
     }
 
-    fn token(&self, number: usize) -> &[u8] {
+    fn bytes_of(&self, number: usize) -> &[u8] {
         &self.tokens[number.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[number]]
     }
 
@@ -199,7 +201,7 @@ impl Features {
         let numbers: HashMap<u64, usize, Keyed> =
             self.digests.iter().enumerate().map(|(n, digest)| (digest[0], n)).collect();
         self.weigh(options);
-        let token = |digest: &[u64; 2]| self.token(numbers[&digest[0]]).to_vec();
+        let token = |digest: &[u64; 2]| self.bytes_of(numbers[&digest[0]]).to_vec();
         let mut listed: Vec<_> = self.digests.iter().map(token).zip(self.weights.iter().copied()).collect();
         listed.sort_unstable_by(|one, other| (other.1, &one.0).cmp(&(one.1, &other.0)));
         listed

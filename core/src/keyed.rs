@@ -94,3 +94,24 @@ impl Hasher for Keyed {
         self.0 = slot(hash);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Numbering;
+    use std::time::Instant;
+
+    fn seconds(hash: impl Fn(u64) -> u64) -> f64 {
+        let mut numbering = Numbering::default();
+        let start = Instant::now();
+        for number in 0..100_000 {
+            assert_eq!(numbering.number(hash(number)), (number as usize, true));
+        }
+        start.elapsed().as_secs_f64()
+    }
+
+    #[test]
+    fn hashes_made_to_meet_take_no_longer() {
+        assert!(seconds(|number| number << 44) < 20.0 * seconds(crate::hash::fmix64));
+        assert!(seconds(|number| number << 20) < 20.0 * seconds(crate::hash::fmix64));
+    }
+}

@@ -149,7 +149,7 @@ impl Form {
             cutter.cut(&normal, &dictionary.0);
             let word = |&(begin, end): &(u32, u32)| {
                 let (begin, end) = (begin as usize, end as usize);
-                (said(normal.slice(begin, end)), normal.origins[begin].0, normal.origins[end - 1].1)
+                (said(&normal.points[begin..end]), normal.origins[begin].0, normal.origins[end - 1].1)
             };
             cutter.tokens.iter().map(word).collect()
         })
@@ -165,8 +165,8 @@ impl Form {
 }
 
 /// A word, which holds no surrogates.
-fn said(token: &[u8]) -> String {
-    String::from_utf8_lossy(token).into_owned()
+fn said(word: &[u32]) -> String {
+    word.iter().filter_map(|&point| char::from_u32(point)).collect()
 }
 
 /// Lines and phrases to remove from texts.
@@ -340,7 +340,7 @@ impl Pipeline {
         let text = points(text)?;
         let list = |scratch: &mut Scratch| self.of.words(&text, scratch);
         let words = self.with_scratch(py, text.len(), list)?;
-        Ok(words.iter().map(|(word, weight)| (said(word), *weight)).collect())
+        Ok(words.iter().map(|(word, weight)| (String::from_utf8_lossy(word).into_owned(), *weight)).collect())
     }
 }
 
@@ -384,12 +384,12 @@ fn document_frequencies<'py>(
         let mut counts: HashMap<String, u64> = HashMap::new();
         let (mut normal, mut cutter) = (Normal::default(), words::Cutter::default());
         for text in texts.iter() {
-            let mut seen: HashSet<Vec<u8>> = HashSet::new();
+            let mut seen: HashSet<Vec<u32>> = HashSet::new();
             for piece in pieces(text) {
                 normal::normalise(piece, None, &mut normal);
                 cutter.cut(&normal, &dictionary.0);
                 seen.extend(
-                    cutter.tokens.iter().map(|token| normal.slice(token.0 as usize, token.1 as usize).to_vec()),
+                    cutter.tokens.iter().map(|token| normal.points[token.0 as usize..token.1 as usize].to_vec()),
                 );
             }
             seen.iter().for_each(|word| *counts.entry(said(word)).or_default() += 1);

@@ -77,39 +77,25 @@ impl Fold {
     }
 }
 
-/// A text in normal form: characters, their UTF-8 (surrogates as three bytes), and where each came from.
+/// A text in normal form, and where its characters came from.
 #[derive(Default)]
 pub struct Normal {
     pub points: Vec<u32>,
-    pub bytes: Vec<u8>,
-    pub at: Vec<u32>, // place of each character in the UTF-8, and its end
     /// Begin and end of the cluster that each character was made from; filled by `with_origins` only.
     pub origins: Vec<(u32, u32)>,
 }
 
-impl Normal {
-    #[inline(always)]
-    fn push(&mut self, point: u32) {
-        self.at.push(self.bytes.len() as u32);
-        self.points.push(point);
+/// Appends UTF-8.
+#[inline(always)]
+pub fn encode(points: &[u32], bytes: &mut Vec<u8>) {
+    for &point in points {
         let low = |shift: u32| 0x80 | (point >> shift & 63) as u8;
         match point {
-            0..0x80 => self.bytes.push(point as u8),
-            0x80..0x800 => self.bytes.extend([0xC0 | (point >> 6) as u8, low(0)]),
-            0x800..0x10000 => self.bytes.extend([0xE0 | (point >> 12) as u8, low(6), low(0)]),
-            _ => self.bytes.extend([0xF0 | (point >> 18) as u8, low(12), low(6), low(0)]),
+            0..0x80 => bytes.push(point as u8),
+            0x80..0x800 => bytes.extend([0xC0 | (point >> 6) as u8, low(0)]),
+            0x800..0x10000 => bytes.extend([0xE0 | (point >> 12) as u8, low(6), low(0)]),
+            _ => bytes.extend([0xF0 | (point >> 18) as u8, low(12), low(6), low(0)]),
         }
-    }
-
-    pub fn slice(&self, begin: usize, end: usize) -> &[u8] {
-        &self.bytes[self.at[begin] as usize..self.at[end] as usize]
-    }
-
-    fn clear(&mut self) {
-        self.points.clear();
-        self.bytes.clear();
-        self.at.clear();
-        self.origins.clear();
     }
 }
 
@@ -155,62 +141,67 @@ pub fn with_origins(text: &[u32], fold: Option<&Fold>, out: &mut Normal) {
 }
 
 fn fill<const ORIGINS: bool>(text: &[u32], fold: Option<&Fold>, out: &mut Normal) {
-    out.clear();
+    out.points.clear();
+    out.origins.clear();
+    out.points.reserve(text.len());
     let mut spaced = false;
-    each(text, fold, |part, from, to| {
-        for &point in part {
-            if is_space(point) {
-                spaced = true;
-                continue;
-            }
-            if std::mem::take(&mut spaced) {
-                if let Some(&before) = out.points.last() {
-                    if keeps_space(before, point) {
-                        out.push(32);
-                        if ORIGINS {
-                            out.origins.push((from, from));
-                        }
-                    }
-                }
-            }
-            out.push(point);
+    let Normal { points, origins } = out;
+    each(text, fold, |point, is_white, from, to| {
+        if is_white {
+            spaced = true;
+            return;
+        }
+        if std::mem::take(&mut spaced) && points.last().is_some_and(|&before| keeps_space(before, point)) {
+            points.push(32);
             if ORIGINS {
-                out.origins.push((from, to));
+                origins.push((from, from));
             }
         }
+        points.push(point);
+        if ORIGINS {
+            origins.push((from, to));
+        }
     });
-    out.at.push(out.bytes.len() as u32);
 }
 
 /// The normal form, but with the white space of the text.
 pub fn fold_case(text: &[u32], fold: Option<&Fold>, out: &mut Vec<u32>) {
     out.clear();
-    each(text, fold, |part, _, _| out.extend_from_slice(part));
+    each(text, fold, |point, _, _, _| out.push(point));
 }
 
-/// Hands out the normal form of each cluster, and where it begins and ends in the text. White space stays.
+/// Hands out the characters of the normal form, whether they are white space, which stays, and begin and end of the
+/// cluster in the text that they are made from.
 #[inline(always)]
-fn each(text: &[u32], fold: Option<&Fold>, mut put: impl FnMut(&[u32], u32, u32)) {
+fn each(text: &[u32], fold: Option<&Fold>, mut put: impl FnMut(u32, bool, u32, u32)) {
+    let folded = |point: u32| fold.map_or(Some(point), |fold| fold.get(point));
     let mut slow = Cluster::default();
     let mut at = 0;
+    let mut next = text.first().map_or(SPACE, |&point| becomes(point));
     while at < text.len() {
-        let behind = end_of_cluster(text, at, fold);
+        let this = next;
+        let mut behind = at + 1;
+        next = text.get(behind).map_or(SPACE, |&point| becomes(point));
+        let is_open = matches!(next, AWKWARD | GONE) || fold.is_some() || this == AWKWARD;
+        if is_open {
+            behind = end_of_cluster(text, at, fold);
+            next = text.get(behind).map_or(SPACE, |&point| becomes(point));
+        }
         let (from, to) = (at as u32, behind as u32);
-        match becomes(text[at]) {
-            _ if behind > at + 1 => put(slow.normalise(text, at, behind, fold), from, to),
-            point @ 0.. => match fold {
-                None => put(&[point as u32], from, to),
-                Some(fold) => fold.get(point as u32).into_iter().for_each(|one| put(&[one], from, to)),
-            },
-            SPACE => put(&[white(text[at])], from, to),
+        match this {
+            _ if behind > at + 1 || matches!(this, AWKWARD | SIGMA | FIRST) => {
+                for &point in slow.normalise(text, at, behind, fold) {
+                    put(point, is_space(point), from, to);
+                }
+            }
+            point @ 0.. => folded(point as u32).into_iter().for_each(|point| put(point, false, from, to)),
+            SPACE => put(white(text[at]), true, from, to),
             GONE => {}
-            AWKWARD | SIGMA | FIRST => put(slow.normalise(text, at, behind, fold), from, to),
             several => {
                 let place = (SEVERAL - several) as usize;
                 let count = unicode::SEVERAL[place] as usize;
-                for &point in &unicode::SEVERAL[place + 1..place + 1 + count] {
-                    fold.map_or(Some(point), |fold| fold.get(point)).into_iter().for_each(|one| put(&[one], from, to));
-                }
+                let parts = unicode::SEVERAL[place + 1..place + 1 + count].iter();
+                parts.filter_map(|&point| folded(point)).for_each(|point| put(point, false, from, to));
             }
         }
         at = behind;
@@ -227,14 +218,9 @@ fn white(point: u32) -> u32 {
     }
 }
 
-#[inline(always)]
 fn end_of_cluster(text: &[u32], begin: usize, fold: Option<&Fold>) -> usize {
     let removed = |point: i32| fold.is_some_and(|fold| fold.get(point as u32).is_none());
     let mut at = begin + 1;
-    // Nearly always the next character begins a cluster.
-    if at == text.len() || becomes(text[at]) >= 0 && fold.is_none() && becomes(text[begin]) != AWKWARD {
-        return at;
-    }
     let mut unseen = PROPERTIES.get(text[begin]) & UNSEEN != 0;
     while at < text.len() {
         match becomes(text[at]) {

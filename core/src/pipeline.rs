@@ -99,8 +99,8 @@ impl Pipeline {
                 features.add_words(normal, &self.options, keeps_tokens);
             }
             if is_numbered {
-                let runs = normal.bytes.split(|byte| !byte.is_ascii_digit());
-                numbers.extend(runs.filter(|run| !run.is_empty()).map(Box::from));
+                let runs = normal.points.split(|point| !(0x30..0x3A).contains(point)).filter(|run| !run.is_empty());
+                numbers.extend(runs.map(|run| run.iter().map(|&digit| digit as u8).collect()));
             }
         }
     }

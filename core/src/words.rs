@@ -14,9 +14,15 @@ enum Kind {
     Han,
 }
 
+/// True for characters that jieba's dictionary and model may know.
+#[inline(always)]
+fn is_han(point: u32) -> bool {
+    (FIRST_HAN..END_HAN).contains(&point)
+}
+
 fn kind(point: u32) -> Kind {
     match point {
-        FIRST_HAN..END_HAN => Kind::Han,
+        _ if is_han(point) => Kind::Han,
         0x3400..0x4DC0 | END_HAN..0xA000 => Kind::Alone,
         0x200C | 0x200D => Kind::Word, // joiners that the normal form keeps
         _ if PROPERTIES.get(point) & WORD != 0 => Kind::Word,
@@ -53,6 +59,9 @@ impl Cutter {
     pub fn cut(&mut self, text: &Normal, dictionary: &Dictionary) {
         let points = &text.points[..];
         self.tokens.clear();
+        if points.iter().any(|&point| is_han(point)) {
+            self.find_ways(points, dictionary);
+        }
         let mut at = 0;
         while at < points.len() {
             let of_run = kind(points[at]);
@@ -62,7 +71,7 @@ impl Cutter {
                 at += points[at..].iter().take_while(|&&point| kind(point) == of_run).count();
             }
             match of_run {
-                Kind::Han => self.segment(&points[begin..at], begin as u32, dictionary),
+                Kind::Han => self.segment(points, begin, at, dictionary),
                 Kind::Word | Kind::Alone => self.tokens.push((begin as u32, at as u32)),
                 Kind::Break => {}
             }
@@ -71,34 +80,37 @@ impl Cutter {
 
     /// jieba's words of a run of Han: the most probable sequence of words of its dictionary, in which runs of
     /// single characters are cut by its hidden Markov model.
-    fn segment(&mut self, run: &[u32], offset: u32, dictionary: &Dictionary) {
-        self.find_ways(run, dictionary);
-        let mut singles = 0;
-        let mut at = 0;
-        while at < run.len() {
+    fn segment(&mut self, points: &[u32], begin: usize, end: usize, dictionary: &Dictionary) {
+        let mut singles = begin;
+        let mut at = begin;
+        while at < end {
             let next = self.ways[at].next as usize;
             if next > at + 1 {
-                self.join(run, singles, at, offset, dictionary);
-                self.tokens.push((offset + at as u32, offset + next as u32));
+                self.join(points, singles, at, dictionary);
+                self.tokens.push((at as u32, next as u32));
                 singles = next;
             }
             at = next;
         }
-        self.join(run, singles, at, offset, dictionary);
+        self.join(points, singles, end, dictionary);
     }
 
-    fn find_ways(&mut self, run: &[u32], dictionary: &Dictionary) {
+    /// From the end of the text on. What is not Han ends a run.
+    fn find_ways(&mut self, points: &[u32], dictionary: &Dictionary) {
         self.codes.clear();
-        self.codes.extend(run.iter().map(|&point| dictionary.code(point)));
-        self.codes.resize(run.len() + LONGEST, 0);
+        self.codes.extend(points.iter().map(|&point| if is_han(point) { dictionary.code(point) } else { 0 }));
+        self.codes.resize(points.len() + LONGEST, 0);
         self.ways.clear();
-        self.ways.resize(run.len() + 1, Way::default());
-        let mut end = run.len();
+        self.ways.resize(points.len() + 1, Way::default());
+        let mut end = points.len();
         while end > 0 {
             let begin = end.saturating_sub(AT_ONCE);
             self.look_up(begin, end, dictionary);
             for at in (begin..end).rev() {
-                self.ways[at] = self.best_way(at, &self.beginnings[at - begin], dictionary);
+                self.ways[at] = match is_han(points[at]) {
+                    true => self.best_way(at, &self.beginnings[at - begin], dictionary),
+                    false => Way::default(),
+                };
             }
             end = begin;
         }
@@ -155,14 +167,14 @@ impl Cutter {
     }
 
     /// The words of a run of single characters: by the model, unless it is a word of the dictionary.
-    fn join(&mut self, run: &[u32], begin: usize, end: usize, offset: u32, dictionary: &Dictionary) {
-        let places = |from: usize, to: usize| (offset + from as u32, offset + to as u32);
+    fn join(&mut self, points: &[u32], begin: usize, end: usize, dictionary: &Dictionary) {
+        let places = |from: usize, to: usize| (from as u32, to as u32);
         if end - begin < 2 || dictionary.has(&self.codes[begin..end]) {
             self.tokens.extend((begin..end).map(|at| places(at, at + 1)));
             return;
         }
         // States are known from the end on, so words are found last first, and turned round afterwards.
-        let mut state = self.model(&run[begin..end], dictionary);
+        let mut state = self.model(&points[begin..end], dictionary);
         let first = self.tokens.len();
         let mut behind = end;
         for at in (begin + 1..end).rev() {

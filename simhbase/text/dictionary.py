@@ -1,6 +1,6 @@
 """jieba's dictionary and model for the core, with a copy on disk that is mapped into memory.
 
-Making the copy takes a second and a half, opening it two milliseconds. Its name holds a hash of everything
+Making the copy takes two seconds, opening it a millisecond. Its name holds a hash of everything
 that it depends on. Of processes that start together one makes it, and the others wait. A damaged copy is made
 again.
 """
@@ -40,7 +40,7 @@ def dictionary() -> Dictionary:
         return _opened(path) or _made(folder, path)
     except OSError as error:
         _log.warning(
-            "cannot keep jieba's dictionary in %s (%s): every process takes 1.5 s and 15 MB to make it. Set "
+            "cannot keep jieba's dictionary in %s (%s): every process takes 2 s and 7 MB to make it. Set "
             "XDG_CACHE_HOME to a folder that can be written to",
             path.parent,
             error.strerror,

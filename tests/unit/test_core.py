@@ -77,15 +77,6 @@ def test_surrogates_stay_in_characters_and_are_in_no_word():
     assert profile.fingerprinter().fingerprint("ab\ud800cd") != profile.fingerprinter().fingerprint("abxcd")
 
 
-def colliding(count: int) -> str:
-    """Words whose 64 bits agree in the lowest 16 would meet in one slot of a table without a key."""
-    import mmh3
-
-    names = (f"w{number}" for number in range(1 << 30))
-    found = (name for name in names if not mmh3.mmh3_x64_128_digest(name.encode())[7] and name)
-    return " ".join(next(found) for _ in range(count))
-
-
 HOSTILE = {
     "marks out of order": "\u0301\u0316\u0327\u0345",
     "one letter": "a",
@@ -109,15 +100,12 @@ HOSTILE = {
     "Hangul in parts": "\u1100\u1161\u11a8",
     "control characters": "\x00\ue000",
     "different words": "",
-    "words that meet": "",
 }
 
 
 def made(name: str, size: int) -> str:
     if name == "different words":
         return " ".join(f"w{number:x}" for number in range(size // 6))
-    if name == "words that meet":
-        return colliding(size // 6)
     return HOSTILE[name] * (size // len(HOSTILE[name]))
 
 
@@ -139,17 +127,19 @@ PROFILES = {
 }
 
 
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 @pytest.mark.parametrize("name", HOSTILE)
-def test_time_is_linear_in_the_length_of_any_text(name, profile):
-    small, large = 1 << 14, 1 << 18
+def test_time_is_linear_in_the_length_of_any_text(name):
+    """A character of a text costs the same whatever the length: a square would cost 16 times as much."""
+    small, large = 1 << 13, 1 << 17
+    profile = PROFILES["default"]
     assert seconds(made(name, large), profile) < 3 * seconds(made(name, small), profile)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
-@pytest.mark.parametrize("name", [name for name in HOSTILE if name != "words that meet"])
+@pytest.mark.parametrize("name", HOSTILE)
 def test_time_is_linear_up_to_16_million_characters(name, profile):
+    """As above, with weights by IDF, n-grams of characters and folded spellings, too."""
     small, large = 1 << 14, 1 << 24
     assert seconds(made(name, large), profile) < 3 * seconds(made(name, small), profile)
 

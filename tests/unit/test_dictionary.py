@@ -1,0 +1,73 @@
+"""The copy of jieba's dictionary on disk: made once, mapped, and not trusted if it is damaged."""
+
+import logging
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from simhbase.text import dictionary as module
+from simhbase.text.dictionary import dictionary
+from simhbase.text.userfile import package_folder
+
+ASK = "from simhbase.text.features import tokens; print(*tokens('北京大学的学生'))"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """An empty folder for the copy."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    dictionary.cache_clear()
+    yield tmp_path / "cache" / "simhbase"
+    dictionary.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def block():
+    return module._block(package_folder("jieba", "jieba is not installed"))
+
+
+def test_of_processes_that_start_together_one_makes_it(folder):
+    """All have the words, and there is one file."""
+    running = [
+        subprocess.Popen([sys.executable, "-c", ASK], stdout=subprocess.PIPE, text=True) for _ in range(10)
+    ]
+    said = [process.communicate()[0] for process in running]
+    assert said == ["北京大学 的 学生\n"] * 10
+    assert sorted(each.suffix for each in folder.iterdir()) == [".bin", ".lock"]
+
+
+def test_of_threads_and_processes_that_wait_none_makes_it_again(folder, block, monkeypatch):
+    """While another holds the lock a process waits, and then takes what that one made."""
+    path = module.cache_folder() / f"words-{module._key(package_folder('jieba', ''))}.bin"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(module, "_block", lambda folder: pytest.fail("made again"))
+    with ThreadPoolExecutor() as pool:
+        with module._alone(path.with_suffix(".lock")):
+            waiting = [pool.submit(module._made, Path(), path) for _ in range(3)]
+            path.write_bytes(block)
+        assert all(each.result() for each in waiting)
+    assert dictionary()
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", b"simhdic\x01" * 9])
+def test_a_damaged_copy_is_made_again(folder, block, damage, monkeypatch):
+    folder.mkdir(parents=True)
+    path = folder / f"words-{module._key(package_folder('jieba', ''))}.bin"
+    path.write_bytes(damage)
+    monkeypatch.setattr(module, "_block", lambda folder: block)
+    dictionary()
+    assert path.read_bytes() == block
+
+
+def test_a_folder_that_cannot_be_written_to_costs_time_and_says_so_once(tmp_path, block, caplog, monkeypatch):
+    """Its place is taken by a file, which no user may turn into a folder."""
+    (tmp_path / "cache").write_text("in the way")
+    monkeypatch.setattr(module, "_block", lambda folder: block)
+    with caplog.at_level(logging.WARNING):
+        assert dictionary() is dictionary()
+    (warning,) = caplog.messages
+    assert "cannot keep jieba's dictionary in" in warning
+    assert "XDG_CACHE_HOME" in warning
