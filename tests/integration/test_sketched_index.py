@@ -291,9 +291,8 @@ def test_a_similarity_cannot_be_asked_of_an_index_without_sketches_nor_bits_of_m
 
 def test_a_pipeline_that_makes_other_sketches_is_refused(monkeypatch, tmp_path):
     simhbase.open(f"rocksdb:{tmp_path}/store", create=MINHASH).close()
-    monkeypatch.setattr(
-        "simhbase.fingerprint.minhash._permutations", lambda slots, seed: np.ones((2, slots), np.uint32)
-    )
+    other = property(lambda sketching: (sketching.slots, sketching.bits, 1, False, False))
+    monkeypatch.setattr("simhbase.fingerprint.minhash.SketchParameters.parameters", other)
     with (
         simhbase.open(f"rocksdb:{tmp_path}/store") as index,
         pytest.raises(ProfileMismatch, match="fixed text 1"),
