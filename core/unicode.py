@@ -8,7 +8,6 @@ this one. src/normal.rs says what the tables mean.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -21,7 +20,9 @@ VERSION = "18.0.0"
 BLOCK = 128  # code points; equal blocks are written once
 POINTS = range(sys.maxunicode + 1)
 
-SAME, AWKWARD, SPACE, GONE, SIGMA, FIRST, SEVERAL = range(0, -7, -1)  # as in src/normal.rs, and the bits below
+SAME, AWKWARD, SPACE, GONE, SIGMA, FIRST, SEVERAL = range(
+    0, -7, -1
+)  # as in src/normal.rs, and the bits below
 UNSEEN, JOINED, UNSPACED, WORD, ALONE, RUN = (1 << bit for bit in range(8, 14))
 CASED_BEFORE, SKIPPED_BEFORE, CASED_BEHIND, SKIPPED_BEHIND = (1 << bit for bit in range(14, 18))
 
@@ -91,7 +92,9 @@ def nfkc(text: str) -> str:
 
 
 def lower(text: str) -> str:
-    return "".join("i\u0307" if each == "İ" else chr(lower_cases().get(ord(each), ord(each))) for each in text)
+    return "".join(
+        "i\u0307" if each == "İ" else chr(lower_cases().get(ord(each), ord(each))) for each in text
+    )
 
 
 def decompositions() -> dict[int, str]:
