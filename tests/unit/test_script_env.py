@@ -33,7 +33,7 @@ def test_uv_is_taken_only_where_pip_has_no_index_of_its_own(tmp_path, configured
 
 
 def install(folder: Path, path: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Source the script in a copy of the repository whose .venv has what requirements.lock pins, and lacks the package."""
+    """Source the script where .venv has what requirements.lock pins, and lacks the package."""
     for name in ("requirements.lock", "pyproject.toml", "core/Cargo.toml", "scripts/_env"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
@@ -41,7 +41,9 @@ def install(folder: Path, path: str, **environment: str) -> subprocess.Completed
     shutil.copytree(own / "bin", folder / ".venv" / "bin", symlinks=True)
     shutil.copy(own / "pyvenv.cfg", folder / ".venv")
     (folder / ".venv" / "lib").symlink_to(own / "lib")
-    pinned = subprocess.run(["cksum", "requirements.lock"], cwd=folder, capture_output=True, text=True, check=True)
+    pinned = subprocess.run(
+        ["cksum", "requirements.lock"], cwd=folder, capture_output=True, text=True, check=True
+    )
     (folder / ".venv" / "pinned").write_text(f"{folder} {pinned.stdout}")
     command = ["bash", "-euo", "pipefail", "-c", "source scripts/_env"]
     settings = {"PATH": path, "HOME": str(folder), **environment}
