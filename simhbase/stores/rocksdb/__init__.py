@@ -35,6 +35,7 @@ from simhbase.stores.rocksdb.follower import Follower
 from simhbase.stores.rocksdb.ingestion import remove_files
 from simhbase.stores.rocksdb.integrity import growth_of, require_whole
 from simhbase.stores.rocksdb.memory import Memory, memory_for
+from simhbase.stores.rocksdb.note import remove_note
 from simhbase.stores.rocksdb.options import INDEX, database_options, open_rdict
 from simhbase.stores.rocksdb.store import RocksStore
 
@@ -99,6 +100,9 @@ def drop_store(url: str) -> None:
     with Failures("dropping", url):
         Rdict.destroy(str(path_of(url)), database_options())
         remove_files(path_of(url))
+        remove_note(path_of(url))
+        with suppress(OSError):  # RocksDB has removed it, or it holds a user's files
+            path_of(url).rmdir()
 
 
 def copy_store(url: str, folder: str) -> None:

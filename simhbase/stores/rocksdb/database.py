@@ -11,7 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import repeat
 from pathlib import Path
 from types import TracebackType
@@ -25,9 +25,10 @@ from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
 from simhbase.model import Size
 from simhbase.stores.base import PART_ROWS
 from simhbase.stores.rocksdb.ingestion import Ingestion
-from simhbase.stores.rocksdb.integrity import REMEDY, is_damage
+from simhbase.stores.rocksdb.integrity import is_damage
 from simhbase.stores.rocksdb.memory import Memory
-from simhbase.stores.rocksdb.options import INDEX, TABLES, WRITES, open_rdict
+from simhbase.stores.rocksdb.note import REMEDY, exclusive, note_closed, note_open
+from simhbase.stores.rocksdb.options import CONFIGURATION, INDEX, TABLES, WRITES, open_rdict
 from simhbase.stores.strings import Strings
 
 _LOOKED_AT = 0.01  # seconds
@@ -39,6 +40,7 @@ _READS = {"hits": "hit", "misses": "miss"}
 LINKS = "links"  # a reader's folder of links to files of a store that it may not write to
 _LINKED = re.compile(rf"\S*/{LINKS}/")
 _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied")
+_NOT_WRITTEN = re.compile(r"While (fsync|fdatasync|sync_file_range|appending)")
 
 
 class Failures:
@@ -70,16 +72,25 @@ class Failures:
             )
         if "Not supported operation in secondary mode" in message:
             return ReadOnly(f"{self._url} was opened for reading: open it with access='write' to change it")
+        if "(os error" in message:  # rocksdict itself reads and writes this file only, and does not name it
+            message = f"{CONFIGURATION}: {message}"
+        elif "Mismatch in unique ID" in message:
+            message = f"a data file (*.sst) belongs to another store or has another file's name: {message}"
         failed = f"{self._doing} {self._url} failed: {' '.join(_LINKED.sub('', message).split()).rstrip('.')}"
         if self._doing == "opening" and _NOT_WRITABLE.search(message):
             return StoreFailed(
                 f"{failed}. Writing to the store needs write permission for its folder; "
                 "reading needs read permission for all of its files"
             )
-        if is_damage(message):
-            return StoreFailed(f"{failed}. {REMEDY}")
         if "No space left" in message or "quota exceeded" in message:
             failed += ". Free some disk space and repeat this: nothing that was acknowledged is lost"
+        elif _NOT_WRITTEN.search(message):
+            failed += (
+                ". The disk refused to write: end this process and see the log of the system (dmesg). When "
+                "the disk is sound, open the store again and run simhbase check"
+            )
+        elif is_damage(message):
+            failed += f". {REMEDY}"
         return StoreFailed(failed)
 
 
@@ -90,7 +101,9 @@ class Database:
     it serves, not even in the frames of a traceback.
     """
 
-    def __init__(self, url: str, rdict: Rdict, folder: Path, options: Options, memory: Memory) -> None:
+    def __init__(
+        self, url: str, rdict: Rdict, folder: Path, options: Options, memory: Memory, *, writes: bool = False
+    ) -> None:
         self.url = url
         self.folder = folder
         self._reading = Failures("reading", url)
@@ -99,6 +112,7 @@ class Database:
         # After a failed write RocksDB refuses all further ones until it is reopened.
         self.failed: StoreFailed | None = None
         self.closed = False
+        self._writes = writes
         self.options = options
         self.memory = memory
         self._identity = _identity(folder)
@@ -223,6 +237,7 @@ class Database:
         hard-linked on the same file system."""
         with self._writing:
             Checkpoint(self.rdict).create_checkpoint(str(folder))
+            note_closed(folder)
 
     def sync(self) -> None:
         with self.writing():
@@ -255,6 +270,14 @@ class Database:
             return
         self.closed = True
         self.handles.clear()
+        is_noted = self._writes and _identity(self.folder) == self._identity
+        with exclusive(self.folder) if is_noted else nullcontext():
+            self._close_parts()
+            if is_noted and self.failed is None and not _holds(self.folder / "LOCK"):
+                with suppress(OSError):
+                    note_closed(self.folder)
+
+    def _close_parts(self) -> None:
         end = time.monotonic() + STILL_READING
         for part in (*self.families.values(), self.rdict):
             while _is_still_read(part) and time.monotonic() < end:
@@ -277,6 +300,16 @@ def _is_still_read(part: Rdict) -> bool:
         if type(error) is not Exception and not _is_in_use(error):
             raise
         return _is_in_use(error)
+    return False
+
+
+def _holds(file: Path) -> bool:
+    """True if this process has a file open: the lock of a store that another thread's iterator keeps open."""
+    there = file.stat()
+    for handle in Path("/dev/fd").iterdir():
+        with suppress(OSError):  # the handle of this listing is closed
+            if os.path.samestat(os.fstat(int(handle.name)), there):
+                return True
     return False
 
 
@@ -347,9 +380,10 @@ def reopened(database: Database) -> Database:
 def open_writer(url: str, path: Path, options: Options, memory: Memory) -> Database:
     """Open a database for writing. Raises StoreBusy, StoreFailed."""
     with Failures("opening", url):
-        database = Database(
-            url, open_rdict(path, options, AccessType.read_write(), memory), path, options, memory
-        )
+        with exclusive(path):
+            note_open(path)
+            rdict = open_rdict(path, options, AccessType.read_write(), memory)
+        database = Database(url, rdict, path, options, memory, writes=True)
         try:
             # rocksdict has no setter for this. Drawers are read by prefix; without whole keys the filters
             # are half as large.

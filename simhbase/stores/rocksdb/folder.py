@@ -10,7 +10,8 @@ from rocksdict import Rdict
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.stores import location
 from simhbase.stores.rocksdb.database import Failures
-from simhbase.stores.rocksdb.integrity import REMEDY, holds_rows
+from simhbase.stores.rocksdb.integrity import holds_rows
+from simhbase.stores.rocksdb.note import NOTE, REMEDY
 from simhbase.stores.rocksdb.options import CONFIGURATION, TABLES, database_options
 
 
@@ -57,8 +58,8 @@ def nothing_there(url: str) -> TablesMissing:
 
 def is_store(path: Path) -> bool:
     """True for the folder of a store, or of an interrupted creation."""
-    # The second is the first file that a creation writes.
-    return any((path / name).exists() for name in ("CURRENT", CONFIGURATION))
+    # The last two are the first files that a creation writes.
+    return any((path / name).exists() for name in ("CURRENT", CONFIGURATION, NOTE))
 
 
 def make_folder(url: str, path: Path) -> None:

@@ -18,12 +18,9 @@ from tempfile import TemporaryDirectory
 from rocksdict import AccessType, Options, Rdict
 
 from simhbase.errors import StoreFailed
+from simhbase.stores.rocksdb.note import REMEDY, require_as_noted
 from simhbase.stores.rocksdb.options import database_options
 
-REMEDY = (
-    "A file of the store is lost or damaged: change nothing in its folder, and put back that file from a "
-    "copy, or restore a snapshot to another folder (simhbase tables restore SNAPSHOT --store rocksdb:NEW)"
-)
 _DAMAGE = re.compile(r"Corruption|No such file|Is a directory|Not a directory|Input/output error")
 # The first record of a log: checksum, length and type; then the sequence number of its first write.
 _RECORD = struct.Struct("<IHBQ")
@@ -65,10 +62,12 @@ def holds_rows(path: Path) -> bool:
 
 
 def require_whole(url: str, path: Path, open_rdict: Callable[[Options, AccessType], Rdict]) -> None:
-    """Open all data files of a store once, read-only, and see that its log continues where they end.
+    """Compare the files with the note of the last writer, open all data files once, read-only, and see that
+    the log continues where they end.
 
     Takes 0.15 s for 1,000 files. Raises StoreFailed, and the exceptions of rocksdict.
     """
+    require_as_noted(url, path)
     with TemporaryDirectory(prefix="simhbase-reader-") as no_logs:
         options = database_options()
         options.set_wal_dir(no_logs)  # the opening after this one replays the logs

@@ -1,0 +1,156 @@
+"""A file in a store's folder that says how its last writer left it.
+
+RocksDB takes an end of its manifest or log that is gone for one that was never written, and cannot tell a
+folder from a copy that was made while a process wrote it. So a writer notes, when it opens a store, in which
+folder it does so; and after it has closed it, what its files contain.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from simhbase.errors import StoreFailed
+
+NOTE = "simhbase-note.json"
+_UNFINISHED = f"{NOTE}.unfinished"
+_NOTED = ("CURRENT", "MANIFEST-*", "*.log")  # the manifest leads to all other files
+REMEDY = (
+    "A file of the store is lost or damaged: change nothing in its folder, and put back that file from a "
+    "copy, or restore a snapshot to another folder (simhbase tables restore SNAPSHOT --store rocksdb:NEW)"
+)
+_COPIED = (
+    "its folder is a copy, made while a process wrote to the store or after that process was killed, and may "
+    "lack documents. Take a snapshot of the original (simhbase tables snapshot) and copy that. If it is "
+    f"certain that no process wrote to the store while it was copied, delete the file {NOTE} in the copy "
+    "and repeat this"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """The note in a folder.
+
+    place: inode numbers, which a copy does not have, while a writer has the store open or if it was killed.
+    files: sizes and CRC-32 by name, after the store was closed.
+    """
+
+    place: list[int] | None
+    files: dict[str, list[int]] | None
+
+
+def require_as_noted(url: str, folder: Path) -> None:
+    """Raises StoreFailed if the files differ from those that the last writer left, or lie in a copy of the
+    folder that it left open."""
+    found = _read(folder)
+    if found is None:
+        return
+    note, place = found
+    if note.files is None:
+        if note.place != place:
+            raise StoreFailed(f"opening {url} failed: {_COPIED}")
+        return
+    there = _contents(folder, sync=False)
+    different = sorted(name for name in note.files | there if note.files.get(name) != there.get(name))
+    if different:
+        raise StoreFailed(
+            f"opening {url} failed: {', '.join(different)} changed after the store was closed. {REMEDY}"
+        )
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Keeps the note of one writer that closes from replacing that of the next one."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def note_open(folder: Path) -> None:
+    """Note that the store in this folder is, or was, open for writing. Raises OSError."""
+    found = _read(folder)
+    if found is None or found[0].place != found[1]:  # else another writer has it open, or was killed
+        _write(folder, closed=False)
+
+
+def note_closed(folder: Path) -> None:
+    """Note the files of a closed store. Raises OSError."""
+    _write(folder, closed=True)
+
+
+def remove_note(folder: Path) -> None:
+    for name in (NOTE, _UNFINISHED):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _read(folder: Path) -> tuple[Note, list[int]] | None:
+    """The note and the place where it lies, None if there is none. Raises StoreFailed if it is damaged."""
+    try:
+        with (folder / NOTE).open("rb") as file:
+            place = _place(folder, file.fileno())
+            content = file.read()
+    except FileNotFoundError:
+        return None
+    try:
+        checksum, _, body = content.partition(b"\n")
+        if int(checksum) != zlib.crc32(body):
+            raise ValueError("wrong checksum")
+        return Note(**json.loads(body)), place
+    except ValueError as error:
+        raise StoreFailed(
+            f"opening rocksdb:{folder} failed: its file {NOTE} is damaged ({error}), and other files may be. "
+            f"{REMEDY}"
+        ) from error
+
+
+def _write(folder: Path, *, closed: bool) -> None:
+    """Replaces the note, so that there is an old or a new one after a crash."""
+    files = _contents(folder, sync=True) if closed else None
+    unfinished = folder / _UNFINISHED
+    unfinished.unlink(missing_ok=True)  # a hard link of it may lie in a copy
+    with unfinished.open("xb") as file:
+        note = {"place": None if closed else _place(folder, file.fileno()), "files": files}
+        body = json.dumps(note).encode()
+        file.write(b"%d\n%s" % (zlib.crc32(body), body))
+        file.flush()
+        _sync(file.fileno(), unfinished)
+    unfinished.rename(folder / NOTE)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        _sync(handle, folder)
+    finally:
+        os.close(handle)
+
+
+def _sync(handle: int, path: Path) -> None:
+    try:
+        os.fsync(handle)
+    except OSError as error:  # it names no file
+        raise OSError(error.errno, f"While fsync: {error.strerror}", str(path)) from error
+
+
+def _place(folder: Path, note: int) -> list[int]:
+    """Inode numbers of the folder and the note: the root of a disk has the same one on all disks."""
+    return [folder.stat().st_ino, os.fstat(note).st_ino]
+
+
+def _contents(folder: Path, *, sync: bool) -> dict[str, list[int]]:
+    """Sizes and CRC-32 of the files that are noted: 37 MB at most."""
+    contents = {}
+    for pattern in _NOTED:
+        for path in folder.glob(pattern):
+            with path.open("rb") as file:
+                if sync:  # what is noted must not be lost in a crash of the machine
+                    _sync(file.fileno(), path)
+                content = file.read()
+            contents[path.name] = [len(content), zlib.crc32(content)]
+    return contents
