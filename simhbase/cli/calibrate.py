@@ -99,7 +99,8 @@ def calibrate(
 
     inputs = or_stdin(inputs)
     if profile_file:
-        inputs.require_outputs(profile_file, *files_beside(profile_file))
+        inputs.check_outputs(profile_file, *files_beside(profile_file))
+    inputs.require_outputs(profile_file, *_existing_plots(arguments["plots"]))
     found = measure(inputs, **arguments)
     output.summary(calibration_dict(found, everything=everything or output.as_json))
     if not everything:
@@ -118,6 +119,14 @@ def calibrate(
             "--documents N for a larger one"
         )
     end(found.counts)
+
+
+def _existing_plots(folder: Path | None) -> list[Path]:
+    if folder is None:
+        return []
+    from simhbase.quality.plots import files_in  # raises if matplotlib is missing
+
+    return [file for file in files_in(folder) if file.exists()]
 
 
 def _doubt(found: Calibration) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,6 +28,7 @@ class Consent:
     yes: bool = False
     dry_run: bool = False
     may_try: bool = False
+    _agreed: set[Path] = field(default_factory=set, init=False, compare=False, repr=False)
 
     @property
     def agree(self) -> Callable[[Removal], None] | None:
@@ -38,6 +40,14 @@ class Consent:
         if removal.is_much:
             self.ask(f"remove {removal}")
 
+    def require_replacing(self, files: Iterable[Path]) -> None:
+        """Ask once before existing files are replaced. Raises as `ask`."""
+        if self.yes:
+            return
+        if asked := [file for file in files if file not in self._agreed]:
+            self.ask(f"replace {', '.join(f'{file} ({file.stat().st_size:,} bytes)' for file in asked)}")
+            self._agreed.update(asked)
+
     def ask(self, action: str) -> None:
         """Ask on a terminal. Raises Abort if the answer is no, UsageError without a terminal and --yes."""
         if self.yes:
@@ -48,9 +58,12 @@ class Consent:
         click.confirm(f"{action[0].upper()}{action[1:]}?", abort=True, err=True)
 
 
+yes_option = option("--yes", "Do not ask before removing much or replacing files.")
+
+
 def consent_options(*, dry_run: bool = True) -> Decorator:
     """Adds --yes and, with `dry_run`, --dry-run; the command takes `consent`."""
-    options = [option("--yes", "Do not ask before removing much.")]
+    options = [yes_option]
     if dry_run:
         options.append(option("--dry-run", "Count what would be removed, and change nothing."))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simhbase.cli.inputs import OUTPUT_PATH, Console, end, input_options, or_stdin, output_option
+from simhbase.cli.inputs import OUTPUT_PATH, end, input_options, or_stdin, output_option, shown
 from simhbase.cli.options import command, option
 from simhbase.cli.output import Output, json_option
 from simhbase.errors import UsageError
@@ -73,7 +73,7 @@ def idf(
         learnt = learn_idf(inputs, file, min_documents)
         counts = learnt.counts
         summary |= {"documents": learnt.documents, "words": learnt.words, "file": learnt.file}
-        inputs = replace(inputs, rejects=None, max_rejects=None, watcher=Console(shows_rejects=False))
+        inputs = shown(replace(inputs, rejects=None, max_rejects=None), shows_rejects=False)
     if boilerplate:
         found = learn_boilerplate(inputs, boilerplate, share)
         counts = learnt.counts if file else found.counts

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
+from simhbase.cli.consent import Consent, yes_option
 from simhbase.cli.options import Decorator, Function, converted, option, together
 from simhbase.cli.output import TAKEN, message
 from simhbase.corpus.record import FORMATS, IDS_FROM, MAX_RECORD_BYTES, InputOptions, Reject, SourceReject
@@ -35,12 +37,13 @@ class Console(Watcher):
 
     prints_results: the command prints a line per document, which shows progress on a terminal.
     prints_rejects: these lines contain the reasons of rejects. shows_rejects: False if they were shown
-    before.
+    before. consent: is asked for before files are replaced.
     """
 
     prints_results: bool = False
     prints_rejects: bool = False
     shows_rejects: bool = True
+    consent: Consent = field(default_factory=Consent)
     _rejected: int = field(default=0, init=False)
 
     def progress(self, unit: str, total: Total) -> AbstractContextManager[Advance]:
@@ -61,6 +64,9 @@ class Console(Watcher):
             where = f"{listed_in} lists" if listed_in else "--rejects FILE lists"
             message(f"more records were rejected: {where} them all")
 
+    def replacing(self, files: Iterable[Path]) -> None:
+        self.consent.require_replacing(files)
+
     def note(self, text: str) -> None:
         message(text)
 
@@ -68,6 +74,11 @@ class Console(Watcher):
         """Show advice on a terminal only; cron jobs stay quiet."""
         if sys.stderr.isatty():
             message(text)
+
+
+def shown(inputs: Inputs, **how: Any) -> Inputs:
+    """The inputs of a command with other attributes of their Console, which keeps the consent."""
+    return replace(inputs, watcher=replace(cast(Console, inputs.watcher), **how))
 
 
 def or_stdin(inputs: Inputs) -> Inputs:
@@ -198,19 +209,21 @@ def input_options(*, ids: bool = True, fingerprints: bool = False) -> Decorator:
     options = [*_TEXTS[:2], *(_IDS if ids else ()), *_TEXTS[2:]]
     names = ["format", "html", "text_field", "encoding", "delimiter", "max_record_bytes"]
     names += ("id_field", "id_from", "id_prefix") if ids else ()
+    options.append(yes_option)
     if fingerprints:
         options.append(_FINGERPRINT_FIELD)
         names.append("fingerprint_field")
 
     def decorate(function: Function) -> Function:
         @wraps(function)
-        def with_inputs(*args: Any, **kwargs: Any) -> None:
+        def with_inputs(*args: Any, yes: bool, **kwargs: Any) -> None:
             from simhbase.corpus.inputs import Inputs
 
             how = InputOptions(**{"id_from": "line"} | {name: kwargs.pop(name) for name in names})
             others = {name: kwargs.pop(name) for name in ("paths", "processes", "rejects", "max_rejects")}
             given = {name: value for name, value in others.items() if value is not None}
-            function(*args, inputs=Inputs(options=how, watcher=Console(), **given), **kwargs)
+            console = Console(consent=Consent(yes))
+            function(*args, inputs=Inputs(options=how, watcher=console, **given), **kwargs)
 
         return together(*options)(with_inputs)
 

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simhbase.cli.inputs import STDIN, Console, end, input_options
+from simhbase.cli.inputs import STDIN, end, input_options, shown
 from simhbase.cli.options import (
     command,
     fingerprint_option,
@@ -65,7 +65,7 @@ def match(
     from simhbase.jobs.match import Corpus
 
     inputs = documents_as_queries(inputs, others=bool(texts or fingerprints))
-    searched = replace(inputs, paths=against, watcher=Console())
+    searched = shown(replace(inputs, paths=against), prints_results=False, prints_rejects=False)
     for each in (inputs, searched):
         each.require_outputs()
     if [*against, *inputs.paths].count(STDIN) > 1:

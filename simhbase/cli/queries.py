@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from simhbase.cli.inputs import STDIN, Console, or_stdin
+from simhbase.cli.inputs import STDIN, or_stdin, shown
 from simhbase.cli.output import Output, message, table
 from simhbase.model import Explanation, Lookup
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 def documents_as_queries(inputs: Inputs, *, others: bool) -> Inputs:
     """The inputs; standard input if there are no other queries. Raises UsageError."""
-    inputs = replace(inputs, watcher=Console(prints_results=True, prints_rejects=True))
+    inputs = shown(inputs, prints_results=True, prints_rejects=True)
     return inputs if others else or_stdin(inputs)
 
 

@@ -144,15 +144,18 @@ def check(url: str, output: Output, **wanted: Any) -> None:
 @tables.command(short_help="Show the profile, and regions and attributes in HBase.")
 @store_option
 @profile_file_option
+@consent_options(dry_run=False)
 @json_option
-def describe(url: str, profile_file: Path | None, output: Output) -> None:
+def describe(url: str, profile_file: Path | None, consent: Consent, output: Output) -> None:
     """Show a store's profile, and the regions and attributes of its tables in HBase.
 
     In HBase these are read through a Thrift 2 gateway. 'simhbase stats' counts documents, rows and bytes.
     """
     from simhbase.admin import tables as store_tables
+    from simhbase.corpus.outputs import files_in_place
     from simhbase.profile_file import write_profile_file
 
+    consent.require_replacing(files_in_place([profile_file]))
     described = store_tables.describe(url)
     if profile_file:
         write_profile_file(profile_file, described.profile)

@@ -19,6 +19,7 @@ from simhbase.corpus.outputs import (
     STANDARD_OUTPUT,
     KeptBeginning,
     OutputFile,
+    files_in_place,
     made_of,
     part_of,
     plain_target,
@@ -92,7 +93,13 @@ class Inputs:
             )
 
     def require_outputs(self, *others: str | Path | None) -> None:
-        """Check `rejects` and a job's other output files before anything starts.
+        """Check `rejects` and a job's other output files before anything starts, and tell the watcher which
+        exist. Raises as `check_outputs`, and what the watcher raises."""
+        self.check_outputs(*others)
+        self.watcher.replacing(files_in_place((self.rejects, *others)))
+
+    def check_outputs(self, *others: str | Path | None) -> None:
+        """Check `rejects` and a job's other output files.
 
         Raises UsageError for an output that is an input, that the next run would read as an input, or that is
         named twice; OutputFailed if the folder does not exist or is not writable.

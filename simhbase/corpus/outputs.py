@@ -214,6 +214,14 @@ def plain_target(path: Path) -> Path | None:
     return Path(os.path.realpath(path)) if path.is_file() or not path.exists() else None
 
 
+def files_in_place(paths: Iterable[str | Path | None]) -> Iterator[Path]:
+    """Existing regular files with content, which writing these paths replaces. Raises OutputFailed."""
+    for path in (Path(each) for each in paths if each):
+        with _failing_clearly(path):
+            if (target := plain_target(path)) and target.exists() and target.stat().st_size:
+                yield path
+
+
 def is_finished(path: Path, kept: KeptBeginning) -> bool:
     """True if a completely written file has its final name. Raises OutputFailed."""
     with _failing_clearly(path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -23,6 +24,10 @@ class Watcher:
 
     def rejected(self, reject: Reject, listed_in: Path | None) -> None:
         """A record or source was rejected; listed_in: the file with all rejects."""
+
+    def replacing(self, files: Iterable[Path]) -> None:
+        """These existing files will be replaced; nothing has been read or written yet. May raise to keep
+        them. Finding them may take time, so a watcher that does not ask does not iterate."""
 
     def note(self, text: str) -> None:
         """An important message."""

@@ -234,7 +234,7 @@ class LoadLog:
             return
         try:
             if error is None:
-                self.change(progress="finished", files=None)
+                self.change(progress="finished")
                 _remove_parts(self._meta, self.state.name)
             elif self.state.progress == "running":
                 with suppress(SimhbaseError):  # the store may be what failed
@@ -273,10 +273,15 @@ def all_loads(store: Store) -> list[LoadState]:
     return sorted(found, key=lambda each: each.begun)
 
 
+def last_run(store: Store, name: str) -> LoadState | None:
+    """State of the last run of a load, None if there is none."""
+    value = _value(store.records("meta"), name)
+    return None if value is None else LoadState.decode(value)
+
+
 def finished_since(store: Store, name: str, task: str, since: int) -> Mapping[str, Any] | None:
     """The report of a load that finished after `since` (milliseconds since 1970), or None."""
-    value = _value(store.records("meta"), name)
-    state = None if value is None else LoadState.decode(value)
+    state = last_run(store, name)
     is_it = state and not state.is_unfinished and state.task == task and state.changed >= since
     return state.report if state and is_it else None
 
@@ -285,11 +290,9 @@ def forget_load(store: Store, name: str) -> bool:
     """Remove a load's log; stored documents stay. False if there is no such load. Raises StoreBusy if a
     process runs it."""
     require_name(name)
-    meta = store.records("meta")
-    value = _value(meta, name)
-    if value is None:
+    meta, state = store.records("meta"), last_run(store, name)
+    if state is None:
         return False
-    state = LoadState.decode(value)
     is_held_elsewhere = store.multi_writer and not state.was_killed
     if state.is_held and (state.token in _held or is_held_elsewhere):
         raise _busy(state)

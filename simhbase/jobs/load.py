@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from simhbase import wire
 from simhbase.corpus.inputs import Inputs, opened
 from simhbase.corpus.outputs import (
+    KeptBeginning,
     OutputBusy,
     OutputFile,
     PartDiffers,
     duplicate_line,
+    files_in_place,
     is_finished,
     unique_line,
 )
@@ -42,7 +44,7 @@ from simhbase.errors import (
     UsageError,
 )
 from simhbase.index import Index, open_index
-from simhbase.index.load_log import LoadLog, finished_since, forgetting
+from simhbase.index.load_log import LoadLog, finished_since, forgetting, last_run
 from simhbase.index.writer import SETTLED, alive_since, known
 from simhbase.interrupt import defer_interrupts
 from simhbase.jobs.checkpoints import BatchDecision, Checkpoints, InputsChanged
@@ -172,6 +174,7 @@ def loading(job: Load) -> Iterator[LoadReport]:
             if misses := index.profile.misses:
                 job.inputs.watcher.hint(misses)
             undone.callback(_drop_if_empty, job.store)
+        job.inputs.watcher.replacing(_replaced(job, index))
         found = wait.until(lambda: _begin(job, index, wait))
         if isinstance(found, LoadReport):  # another process has finished it meanwhile
             yield found
@@ -200,6 +203,26 @@ def loading(job: Load) -> Iterator[LoadReport]:
         yield replace(report, new_store=is_new and not report.counts.nothing_read)
         if not report.counts.nothing_read:
             undone.pop_all()
+
+
+def _replaced(job: Load, index: Index) -> Iterator[Path]:
+    """Existing output files that are not this load's: it may write those again that it wrote. What an
+    interrupted load replaces was agreed to when it began."""
+    # Before the log is read: a run notes its files before it gives them their names.
+    existing = {option: path for option, path in job.files.items() if list(files_in_place([path]))}
+    last = last_run(index.store, job.log_name) if existing and job.can_be_resumed else None
+    if last is None or last.task != job.digest:
+        yield from filter(None, existing.values())
+    elif not last.is_unfinished:
+        for option, path in existing.items():
+            kept = (last.files or {}).get(option)
+            if path and not (kept and _is_named(option, path, KeptBeginning(*kept))):
+                yield path
+
+
+def _is_named(option: str, path: Path, kept: KeptBeginning) -> bool:
+    """True if a file that a run completed has its final name."""
+    return (unique_is_finished if option in WITH_RECORDS else is_finished)(path, kept)
 
 
 def _begin(job: Load, index: Index, wait: _Wait) -> LoadLog | LoadReport:
@@ -395,8 +418,7 @@ class _LoadRun:
     def _rename(self, option: str) -> None:
         """Give a file that an earlier run completed its final name, unless it has it already."""
         path, kept = self._job.files[option], self._checkpoints.kept(option)
-        is_named = unique_is_finished if option in WITH_RECORDS else is_finished
-        if path is not None and not is_named(path, kept):
+        if path is not None and not _is_named(option, path, kept):
             with self._opened(option):
                 pass
 

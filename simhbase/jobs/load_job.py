@@ -112,7 +112,7 @@ class Load:
             require_name(self.name)
         for option in WITH_RECORDS:
             require_written(self.files[option], option)
-        self.inputs.require_outputs(*(self.files[option] for option in (*OF_UNIQUE_ONLY, "new")))
+        self.inputs.check_outputs(*(self.files[option] for option in (*OF_UNIQUE_ONLY, "new")))
         if self.name is not None and not self.can_be_resumed:
             raise UsageError(
                 "is only for loads that can be resumed, and those that read or write a pipe cannot: leave "

@@ -34,17 +34,16 @@ _CURVE_BINS = np.linspace(0.5, 1.0, 11)
 def draw(calibration: Calibration, folder: Path) -> list[Path]:
     """Write plots as SVG and PNG into a folder, which is created if it is missing, and return their paths.
     Raises SimhbaseError if the folder cannot be written."""
-    plots: dict[str, Callable[[Axes, Calibration], None]] = {
-        "recall-precision": _recall_and_precision,
-        "s-curves": _s_curves,
-        "distances": _distances,
-        "pareto": _pareto,
-    }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return [path for name, plot in plots.items() for path in _drawn(plot, calibration, folder / name)]
+        return [path for name, plot in _PLOTS.items() for path in _drawn(plot, calibration, folder / name)]
     except OSError as error:
         raise SimhbaseError(f"cannot write plots into {folder}: {error.strerror}") from error
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files that `draw` writes."""
+    return [folder / f"{name}{suffix}" for name in _PLOTS for suffix in (".svg", ".png")]
 
 
 def _drawn(plot: Callable[[Axes, Calibration], None], calibration: Calibration, path: Path) -> list[Path]:
@@ -205,3 +204,11 @@ def _margins(estimates: Sequence[Estimate | None]) -> list[list[float]]:
         (0.0, 0.0) if each is None else (each.value - each.low, each.high - each.value) for each in estimates
     ]
     return [[low for low, _ in known], [high for _, high in known]]
+
+
+_PLOTS: dict[str, Callable[[Axes, Calibration], None]] = {
+    "recall-precision": _recall_and_precision,
+    "s-curves": _s_curves,
+    "distances": _distances,
+    "pareto": _pareto,
+}

@@ -1,4 +1,4 @@
-"""Commands that remove much ask first: each is refused without a terminal, and done with --yes."""
+"""Commands that remove much or replace files ask first: each is refused without a terminal, and done with --yes."""
 
 import os
 import pty
@@ -24,6 +24,26 @@ def folder(tmp_path: Path) -> Path:
 
 def stored(folder: Path, store: str = "rocksdb:s.db") -> int:
     return int(result("stats", "--exact", "--store", store, cwd=folder)["documents"])
+
+
+def on_terminal(folder: Path, answer: bytes, *command: str) -> tuple[int, bytes]:
+    """Exit code of a command on a terminal with this answer, and what it showed there."""
+    ours, theirs = pty.openpty()
+    os.write(ours, answer)
+    with os.fdopen(theirs, "r+b", buffering=0) as terminal:
+        done = subprocess.run(
+            [*COMMAND, *command],
+            cwd=folder,
+            env=environment(),
+            stdin=terminal,
+            stdout=subprocess.DEVNULL,
+            stderr=terminal,
+            check=False,
+            timeout=120,
+        )
+    shown = os.read(ours, 1 << 16)
+    os.close(ours)
+    return done.returncode, shown
 
 
 def ids(count: int) -> list[str]:
@@ -107,14 +127,85 @@ def test_dropping_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize(("answer", "code", "left"), [(b"n\n", 1, 12), (b"y\n", 0, 0)])
 def test_a_terminal_is_asked(folder: Path, answer: bytes, code: int, left: int) -> None:
     """On a terminal the command waits for an answer, and follows it."""
-    ours, theirs = pty.openpty()
-    os.write(ours, answer)
-    command = [*COMMAND, "delete", "--older-than", "0d", *STORE]
-    with os.fdopen(theirs, "r+b", buffering=0) as terminal:
-        done = subprocess.run(
-            command, cwd=folder, env=environment(), stdin=terminal, stderr=terminal, check=False, timeout=120
-        )
-    shown = os.read(ours, 1 << 16)
-    os.close(ours)
+    done, shown = on_terminal(folder, answer, "delete", "--older-than", "0d", *STORE)
     assert b"Remove 12 of 12 documents (100 %) of rocksdb:s.db?" in shown
-    assert (done.returncode, stored(folder)) == (code, left)
+    assert (done, stored(folder)) == (code, left)
+
+
+WRITING = [
+    ("dedup", "a.jsonl", "--unique", "out"),
+    ("dedup", "a.jsonl", "--evidence", "out", "--duplicates", "-"),
+    ("load", "a.jsonl", *STORE, "--new", "out"),
+    ("load", "a.jsonl", "--store", "rocksdb:new.db", "--rejects", "out"),
+    ("match", "a.jsonl", "--against", "a.jsonl", "--rejects", "out"),
+    ("find", "a.jsonl", *STORE, "--rejects", "out"),
+    ("fingerprint", "a.jsonl", "--rejects", "out"),
+    ("idf", "a.jsonl", "-o", "out", "--rejects", "/dev/null"),
+    ("idf", "a.jsonl", "-o", "/dev/stdout", "--boilerplate", "out"),
+    ("calibrate", "a.jsonl", "--profile-file", "out"),
+    ("tables", "describe", *STORE, "--profile-file", "out"),
+]
+
+
+@pytest.mark.parametrize("command", WRITING, ids=" ".join)
+def test_an_output_file_that_exists_is_kept_without_consent(folder: Path, command: tuple[str, ...]) -> None:
+    """Each command names the file and its size, and has read and written nothing."""
+    (folder / "out").write_bytes(b"precious")
+    refused = run(*command, cwd=folder)
+    said = refused.stderr.decode()
+    assert (refused.returncode, refused.stdout) == (2, b"")
+    assert said == "Error: this would replace out (8 bytes): give --yes to do it\n"
+    assert (folder / "out").read_bytes() == b"precious"
+    assert sorted(path.name for path in folder.iterdir()) == ["a.jsonl", "out", "s.db"]
+
+
+@pytest.mark.parametrize(("content", "given"), [(b"", ()), (b"old", ("--yes",))])
+def test_an_empty_file_or_one_with_consent_is_replaced(
+    folder: Path, content: bytes, given: tuple[str, ...]
+) -> None:
+    """An empty file holds nothing to lose; --yes replaces others."""
+    (folder / "out").write_bytes(content)
+    result("dedup", "a.jsonl", "--unique", "out", *given, cwd=folder)
+    assert len((folder / "out").read_bytes().splitlines()) == 12
+
+
+def test_existing_plots_are_named(folder: Path) -> None:
+    """Plots that exist in the folder are outputs like others."""
+    pytest.importorskip("matplotlib")
+    (folder / "plots").mkdir()
+    (folder / "plots/pareto.svg").write_bytes(b"old")
+    refused = run("calibrate", "a.jsonl", "--plots", "plots", cwd=folder)
+    assert refused.returncode == 2
+    assert b"replace plots/pareto.svg (3 bytes): give --yes" in refused.stderr
+
+
+def test_a_load_writes_its_files_again(folder: Path) -> None:
+    """A finished load is run again without consent; with a file that was changed since, or from another
+    load, it asks."""
+    load = ("load", "a.jsonl", *STORE, "--unique-only", "--unique", "u.csv", "--duplicates", "d.jsonl")
+    for _ in range(2):
+        result(*load, cwd=folder)
+    assert run(*load, "--name", "other", cwd=folder).returncode == 2
+    (folder / "u.csv").write_bytes(b"mine")
+    refused = run(*load, cwd=folder)
+    assert (refused.returncode, b"replace u.csv (4 bytes): give --yes" in refused.stderr) == (2, True)
+    assert (folder / "u.csv").read_bytes() == b"mine"
+
+
+def test_python_replaces_files(folder: Path) -> None:
+    """A program says what it wants: functions replace files without a question."""
+    (folder / "out").write_bytes(b"old")
+    simhbase.dedup(folder / "a.jsonl", unique=folder / "out")
+    assert len((folder / "out").read_bytes().splitlines()) == 12
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 1), (b"y\n", 0)])
+def test_a_terminal_is_asked_once_for_all_files(folder: Path, answer: bytes, code: int) -> None:
+    """One question names all files, also where a command checks its files at two places."""
+    for name in ("out", "more"):
+        (folder / name).write_bytes(b"old")
+    command = ("idf", "a.jsonl", "-o", "out", "--boilerplate", "more")
+    done, shown = on_terminal(folder, answer, *command)
+    assert shown.count(b"[y/N]") == 1
+    assert b"Replace out (3 bytes), more (3 bytes)?" in shown
+    assert (done, (folder / "out").read_bytes() != b"old") == (code, code == 0)
