@@ -143,7 +143,7 @@ def test_nothing_that_can_be_read_is_a_failure(tmp_path, command):
     result("tables", "create", cwd=tmp_path)
     for source in ("missing.jsonl", "broken.jsonl"):
         (tmp_path / "broken.jsonl").write_text("not JSON\n{}\n")
-        done = run(command, source, "--rejects", "r.jsonl", cwd=tmp_path)
+        done = run(command, source, "--yes", "--rejects", "r.jsonl", cwd=tmp_path)
         assert done.returncode == 1
         assert source in done.stderr.decode()
         assert "nothing could be read" in done.stderr.decode()
@@ -298,7 +298,7 @@ def test_outputs_that_nobody_wants_may_go_to_one_device(tmp_path):
 
 def test_what_cannot_be_an_id_is_not_stored(tmp_path):
     result("load", documents(tmp_path / "a.jsonl", texts(1)), *STORE, cwd=tmp_path)
-    ids = ("--id", b"\xff", "--id", "", "--id", "d0", "--rejects", "r.jsonl")
+    ids = ("--id", b"\xff", "--id", "", "--id", "d0", "--yes", "--rejects", "r.jsonl")
     command = [*COMMAND, "find", *ids, *STORE]
     for more in ((), ("--json",)):
         done = subprocess.run([*command, *more], cwd=tmp_path, env=environment(), capture_output=True)
@@ -361,7 +361,7 @@ def test_an_output_file_that_cannot_be_written_is_named(tmp_path, option):
 def test_a_command_that_could_read_nothing_leaves_the_output_of_the_last_one(tmp_path, command):
     (tmp_path / "a.jsonl").write_text("nothing of use\n")
     (tmp_path / "u.jsonl").write_text("old")
-    done = run(*command, "a.jsonl", "--unique", "u.jsonl", cwd=tmp_path)
+    done = run(*command, "a.jsonl", "--yes", "--unique", "u.jsonl", cwd=tmp_path)
     assert done.returncode == 1
     assert (tmp_path / "u.jsonl").read_text() == "old"
     assert not list(tmp_path.glob("*.part"))
@@ -392,7 +392,7 @@ def test_an_output_that_no_run_reads_may_lie_beside_inputs(tmp_path, output):
     (tmp_path / "corpus").mkdir()
     documents(tmp_path / "corpus/a.jsonl", [GOOD])
     for _ in range(2):
-        assert run("dedup", "corpus", "--unique", output, cwd=tmp_path).returncode == 0
+        assert run("dedup", "corpus", "--yes", "--unique", output, cwd=tmp_path).returncode == 0
         assert len((tmp_path / output).read_text().splitlines()) == 1
 
 

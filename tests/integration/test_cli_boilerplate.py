@@ -11,7 +11,7 @@ from simhbase.text.boilerplate import Boilerplate, read_boilerplate
 from tests.command_line import documents, result, run, texts, write_lines
 
 STORE = ("--store", "rocksdb:s.db")
-LEARN = ("--boilerplate", "own.txt")
+LEARN = ("--yes", "--boilerplate", "own.txt")
 OWN = ("--set", "boilerplate=own.txt")
 MINHASH = ("--set", "scheme=minhash", "--set", "threshold=0.7")
 HEAD = "央视网消息（新闻联播）：中国中央电视台为您报道今天的国内国际新闻。"

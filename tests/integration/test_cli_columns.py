@@ -30,7 +30,7 @@ def written(tmp_path: Path, *options: object) -> list[dict[str, object]]:
     """The unique documents of a command, which both that write some agree about."""
     found = []
     for command in (("dedup",), LOAD):
-        result(*command, "--unique", "u.jsonl", *options, cwd=tmp_path)
+        result(*command, "--yes", "--unique", "u.jsonl", *options, cwd=tmp_path)
         found.append(read_lines(tmp_path / "u.jsonl"))
     assert found[0] == found[1]
     return found[0]
@@ -136,7 +136,7 @@ def test_values_of_parquet_keep_what_json_has_of_their_types(tmp_path):
 def test_a_damaged_text_of_parquet_is_rejected_also_where_rows_are_written(tmp_path):
     table = pa.table({"id": ["1", "2"], "text": pa.array([b"\xff\xff", SECOND.encode()], pa.binary())})
     parquet.write_table(table, tmp_path / "a.parquet")
-    done = run("dedup", "--unique", "u.jsonl", "a.parquet", cwd=tmp_path)
+    done = run("dedup", "--yes", "--unique", "u.jsonl", "a.parquet", cwd=tmp_path)
     assert done.returncode == 3
     assert b"id 1: not utf-8" in done.stderr
     assert read_lines(tmp_path / "u.jsonl") == [{"id": "2", "text": SECOND}]
@@ -171,7 +171,7 @@ def test_rows_come_out_as_rows_where_the_file_is_named_so(tmp_path, read, delimi
     (tmp_path / read).write_bytes(gzip.compress(content) if read.endswith("gz") else content)
     options = ("--delimiter", delimiter) if delimiter == ";" else ()
     for command in (("dedup",), LOAD):
-        result(*command, "--text-field", "body", "--unique", unique, *options, read, cwd=tmp_path)
+        result(*command, "--text-field", "body", "--yes", "--unique", unique, *options, read, cwd=tmp_path)
         found = (tmp_path / unique).read_bytes()
         found = gzip.decompress(found) if unique.endswith("gz") else found
         rows = csv.reader(io.StringIO(found.decode(), newline=""), delimiter=between)
@@ -186,14 +186,14 @@ def test_json_lines_come_out_as_rows_unless_one_has_a_field_more(tmp_path):
         f'id,text,meta,none\n1,{FIRST},"{{""url"": ""ü""}}",\n2,{SECOND},2.5,\n'
     )
     write_lines(tmp_path / "a.jsonl", [first, {"id": "2", "text": SECOND, "more": 1}])
-    done = run("dedup", "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
+    done = run("dedup", "--yes", "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
     assert done.returncode == 1
     assert b"a field 'more', and u.csv has no column of that name among 'id', 'text'" in done.stderr
 
 
 def test_a_load_whose_rows_cannot_be_written_says_what_is_stored(tmp_path):
     write_lines(tmp_path / "a.jsonl", [{"id": "1", "text": FIRST}, {"id": "2", "text": SECOND, "more": 1}])
-    done = run(*LOAD, "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
+    done = run(*LOAD, "--yes", "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
     assert b"stopped after 2 documents (0 duplicates). They are kept\n" in done.stderr
     assert b"run the same command again" not in done.stderr  # which would never help
 
@@ -201,7 +201,7 @@ def test_a_load_whose_rows_cannot_be_written_says_what_is_stored(tmp_path):
 def test_fields_that_are_nested_too_deeply_for_a_cell_are_named(tmp_path):
     deep = f'{{"id": "1", "text": "{FIRST}", "deep": {"[" * 1010 + "]" * 1010}}}'
     (tmp_path / "a.jsonl").write_text(deep + "\n")
-    done = run("dedup", "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
+    done = run("dedup", "--yes", "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
     assert done.returncode == 1
     assert b"nested too deeply for a table" in done.stderr
 
@@ -235,7 +235,7 @@ def test_the_newest_is_that_of_the_latest_moment_in_whatever_form(tmp_path):
     (tmp_path / "e.csv").write_text(f"id,text,date\ne,{FIRST},2020-01-02T12:30+01:00\n")
     files = [*(f"{name}.parquet" for name in times), "e.csv"]
     for keep, kept in (("newest", "e"), ("oldest", "d"), ("date", "e")):
-        result("dedup", "--keep", keep, "--unique", "u.jsonl", *files, cwd=tmp_path)
+        result("dedup", "--keep", keep, "--yes", "--unique", "u.jsonl", *files, cwd=tmp_path)
         assert [line["id"] for line in read_lines(tmp_path / "u.jsonl")] == [kept]
     (tmp_path / "f.csv").write_text(f"id,text,date\nf,{FIRST},2020-1-3\n")
     done = run("dedup", "--keep", "newest", *files, "f.csv", cwd=tmp_path)
@@ -253,7 +253,7 @@ def tables_written(tmp_path: Path, *options: object, name: str = "u.parquet") ->
     """The unique documents of a command as a table, which both that write some agree about."""
     found = []
     for command in (("dedup",), LOAD):
-        result(*command, "--unique", name, *options, cwd=tmp_path)
+        result(*command, "--yes", "--unique", name, *options, cwd=tmp_path)
         found.append(parquet.read_table(tmp_path / name))
         assert not list(tmp_path.glob(f"{name}.*"))
     assert found[0].equals(found[1])
@@ -333,7 +333,7 @@ def test_a_table_of_no_documents_has_the_columns(tmp_path):
     table = pa.table({"id": ["1"], "text": [FIRST], "n": pa.array([1], pa.int8())})
     parquet.write_table(table, tmp_path / "a.parquet")
     result(*LOAD, "a.parquet", cwd=tmp_path)
-    result(*LOAD, "--id-prefix", "again/", "--unique", "u.parquet", "a.parquet", cwd=tmp_path)
+    result(*LOAD, "--id-prefix", "again/", "--yes", "--unique", "u.parquet", "a.parquet", cwd=tmp_path)
     assert parquet.read_table(tmp_path / "u.parquet").equals(table.slice(0, 0))
 
 

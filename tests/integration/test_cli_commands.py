@@ -347,7 +347,7 @@ def test_the_files_of_a_run_with_an_id_prefix_name_documents_alike(tmp_path):
     one, other = texts(2)
     records = [{"id": 1, "title": "新", "text": one}, {"id": 2, "text": one}, {"id": 3, "text": other}]
     write_lines(tmp_path / "a.jsonl", records)
-    files = ("--id-prefix", "p/", "--unique", "u.jsonl", "--duplicates", "d.jsonl")
+    files = ("--yes", "--id-prefix", "p/", "--unique", "u.jsonl", "--duplicates", "d.jsonl")
     of_dedup = {"similarity": 1, "group": "p/1"}
     for command, named in (("load", "--unique-only", *STORE), {"similarity": 1}), (("dedup",), of_dedup):
         result(*command, *files, "a.jsonl", cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Commands that remove much or replace files ask first: each is refused without a terminal, and done with --yes."""
+"""Commands that remove much or replace files ask first; without a terminal they need --yes."""
 
 import os
 import pty

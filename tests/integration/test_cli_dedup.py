@@ -125,7 +125,7 @@ def test_the_newest_is_that_of_the_greatest_date_and_those_without_one_come_last
     write_lines(tmp_path / "a.jsonl", [*rows, {"id": "without", "text": text}])
     result("dedup", "--keep", "newest", "--unique", "u.jsonl", "a.jsonl", cwd=tmp_path)
     assert [line["id"] for line in read_lines(tmp_path / "u.jsonl")] == ["2"]
-    result("dedup", "--keep", "oldest", "--unique", "u.jsonl", "a.jsonl", cwd=tmp_path)
+    result("dedup", "--keep", "oldest", "--yes", "--unique", "u.jsonl", "a.jsonl", cwd=tmp_path)
     assert [line["date"] for line in read_lines(tmp_path / "u.jsonl")] == ["2020-05-01"]
 
 

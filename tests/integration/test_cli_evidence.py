@@ -14,7 +14,7 @@ REORDERED = " ".join([*WORDS[:180], *reversed(WORDS[180:])])
 
 def evidence(tmp_path, *command: object) -> dict[str, dict[str, object]]:
     """The lines of a command by their ids, which are those of its duplicates, in their order."""
-    result(*command, "--evidence", "e.jsonl", "--duplicates", "d.jsonl", cwd=tmp_path)
+    result(*command, "--yes", "--evidence", "e.jsonl", "--duplicates", "d.jsonl", cwd=tmp_path)
     lines = read_lines(tmp_path / "e.jsonl")
     duplicates = read_lines(tmp_path / "d.jsonl")
     names = ("id", "duplicate_of", "distance", "similarity")

@@ -139,7 +139,7 @@ def test_bad_documents_and_queries_are_named_and_cost_nothing_else(tmp_path, con
     good = {"id": "d0", "text": contents[0]}
     write_lines(tmp_path / "corpus.jsonl", [good, {"id": "x"}, good, {"id": "short", "text": "a"}])
     write_lines(tmp_path / "queries.jsonl", [{"id": "q", "text": contents[0]}, {"id": "empty", "text": ""}])
-    options = ("--against", "corpus.jsonl", "--rejects", "rejects.jsonl", "queries.jsonl")
+    options = ("--yes", "--against", "corpus.jsonl", "--rejects", "rejects.jsonl", "queries.jsonl")
     answers = result("match", *options, cwd=tmp_path, exit_code=3)
     assert [found(answer) for answer in answers] == [["d0"], []]
     rejects = [(line["source"], line["line"]) for line in read_lines(tmp_path / "rejects.jsonl")]

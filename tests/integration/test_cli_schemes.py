@@ -64,7 +64,7 @@ def test_a_minhash_store_from_its_creation_to_its_last_document(tmp_path, corpus
 
 @SCHEMES
 def test_a_unique_load_tells_how_similar_duplicates_are(tmp_path, corpus, scheme):
-    files = ("--unique", "unique.jsonl", "--duplicates", "duplicates.jsonl")
+    files = ("--yes", "--unique", "unique.jsonl", "--duplicates", "duplicates.jsonl")
     bound = ("--min-similarity", "0.8")
     report = result("load", *STORE, *scheme, "--unique-only", *bound, *files, corpus, cwd=tmp_path)
     duplicates = {line["id"]: line for line in read_lines(tmp_path / "duplicates.jsonl")}
@@ -97,7 +97,7 @@ def test_dedup_counts_the_shingles_that_near_texts_share(tmp_path, scheme):
     sets = [{text[start : start + 3] for start in range(398)} for text in contents]
     shared = len(sets[0] & sets[1]) / len(sets[0] | sets[1])
     for least, duplicates in ((shared, ["d1", "d3"]), (shared + 1e-9, ["d3"])):
-        files = ("--duplicates", "duplicates.jsonl", "--min-similarity", repr(least))
+        files = ("--yes", "--duplicates", "duplicates.jsonl", "--min-similarity", repr(least))
         result("dedup", *scheme, *files, corpus, cwd=tmp_path)
         lines = read_lines(tmp_path / "duplicates.jsonl")
         assert [line["id"] for line in lines] == duplicates
@@ -110,7 +110,7 @@ def test_texts_of_one_fingerprint_are_near_where_they_share_enough_shingles(tmp_
     backwards = " ".join(reversed(words))  # the same SimHash
     contents = [" ".join(words), backwards, backwards.replace(" ", "  "), backwards]
     file = documents(tmp_path / "in.jsonl", contents)
-    files = (chains, "--duplicates", "duplicates.jsonl")
+    files = ("--yes", chains, "--duplicates", "duplicates.jsonl")
     least = ("--min-similarity", "0.8")
     wide = ("--set", "bits=128", "--set", "verify=true", "--set", "threshold=0.8")
     for verified in (

@@ -49,7 +49,7 @@ def test_duplicates_among_short_texts_are_found_without_a_store_too(tmp_path, co
     duplicates = {line["id"]: line["duplicate_of"] for line in read_lines(tmp_path / "duplicates.jsonl")}
     assert duplicates.items() <= expected(37).items()
     assert len(duplicates) >= FOUND * 37
-    unique = ("--unique-only", "--duplicates", "of_load.jsonl")
+    unique = ("--yes", "--unique-only", "--duplicates", "of_load.jsonl")
     result("load", "--profile", "short", *unique, *STORE, corpus, cwd=tmp_path)
     loaded = {line["id"]: line["duplicate_of"] for line in read_lines(tmp_path / "of_load.jsonl")}
     assert loaded == duplicates

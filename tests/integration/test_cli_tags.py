@@ -113,7 +113,7 @@ def test_a_snapshot_and_a_migration_keep_tags(tmp_path):
 def test_a_record_whose_tag_cannot_be_stored_is_rejected_by_its_name(tmp_path, line, reason):
     lines = [{"id": "good", "text": TEXT, "tenant": "a"}, {"id": "bad", "text": OTHER, **line}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
-    options = ("--tag-field", "of=tenant", "--rejects", "r.jsonl")
+    options = ("--yes", "--tag-field", "of=tenant", "--rejects", "r.jsonl")
     done = run("load", "a.jsonl", *options, *STORE, cwd=tmp_path)
     assert done.returncode == 3
     (reject,) = read_lines(tmp_path / "r.jsonl")
