@@ -66,8 +66,8 @@ def match(
 
     inputs = documents_as_queries(inputs, others=bool(texts or fingerprints))
     searched = shown(replace(inputs, paths=against), prints_results=False, prints_rejects=False)
-    for each in (inputs, searched):
-        each.require_outputs()
+    searched.check_outputs()
+    inputs.require_outputs()
     if [*against, *inputs.paths].count(STDIN) > 1:
         raise UsageError("standard input can only be read once: give the queries or the documents as files")
     are_fingerprints = bool(fingerprints) or inputs.options.fingerprint_field is not None

@@ -166,8 +166,8 @@ def match(
     read, TooManyRejects.
     """
     queries, against = Inputs.of(queries), Inputs.of(against)
+    replace(against, rejects=queries.rejects).check_outputs()
     queries.require_outputs()
-    replace(against, rejects=queries.rejects).require_outputs()
     of_texts = queries.options.fingerprint_field is None and against.options.fingerprint_field is None
     with (
         queries.noting_rejects() as rejects,

@@ -69,7 +69,7 @@ def test_columns_of_one_name_or_none_are_told_apart(tmp_path):
 def test_a_column_that_nobody_asks_for_rejects_no_row(tmp_path):
     file = tmp_path / "a.csv"
     file.write_bytes(b"id,text,note\n1," + FIRST.encode() + b",caf\xe9\n2," + SECOND.encode() + b"\xe9,\n")
-    for options in ((), ("--unique", "u.jsonl")):
+    for options in ((), ("--yes", "--unique", "u.jsonl")):
         report = result("dedup", "a.csv", *options, "--rejects", "r.jsonl", cwd=tmp_path, exit_code=3)
         assert (report["unique"], report["rejected"]) == (1, 1)
         (reject,) = read_lines(tmp_path / "r.jsonl")

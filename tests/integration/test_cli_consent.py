@@ -204,7 +204,9 @@ def test_a_terminal_is_asked_once_for_all_files(folder: Path, answer: bytes, cod
     """One question names all files, also where a command checks its files at two places."""
     for name in ("out", "more"):
         (folder / name).write_bytes(b"old")
-    command = ("idf", "a.jsonl", "-o", "out", "--boilerplate", "more")
+    head = "All of these texts begin with one and the same line of words\n"
+    documents(folder / "b.jsonl", [head + text for text in texts(12)])
+    command = ("idf", "b.jsonl", "-o", "out", "--boilerplate", "more")
     done, shown = on_terminal(folder, answer, *command)
     assert shown.count(b"[y/N]") == 1
     assert b"Replace out (3 bytes), more (3 bytes)?" in shown

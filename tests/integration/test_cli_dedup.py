@@ -29,6 +29,7 @@ def test_texts_without_a_fingerprint_are_kept_where_they_are_asked_for(tmp_path)
     for asked, expected in ((), ["a"]), (("--keep-rejected",), ["a", "short"]):
         report = result(
             "dedup",
+            "--yes",
             "--unique",
             "u.jsonl",
             "--rejects",
@@ -60,7 +61,7 @@ def test_50_000_equal_and_near_fingerprints_are_one_group(tmp_path):
 def test_texts_of_one_fingerprint_that_share_little_are_no_duplicates(tmp_path, chains):
     file = documents(tmp_path / "a.jsonl", [reordered(0), reordered(200), reordered(0)])
     assert reference.similarity(reordered(0), reordered(200)) < 0.5
-    options = ("dedup", "--set", "k=3", chains, "--duplicates", "d.jsonl", file)
+    options = ("dedup", "--yes", "--set", "k=3", chains, "--duplicates", "d.jsonl", file)
     assert result(*options, cwd=tmp_path)["duplicates"] == 1
     (line,) = read_lines(tmp_path / "d.jsonl")
     assert (line["id"], line["similarity"]) == ("d2", 1)
