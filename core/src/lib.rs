@@ -126,14 +126,6 @@ impl Form {
         string(py, &work(py, || self.normal(&text))?.points)
     }
 
-    /// The normal form, but with the white space of the text.
-    fn fold<'py>(&self, py: Python<'py>, text: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let text = points(text)?;
-        let mut folded = vec![];
-        work(py, || normal::fold_case(&text, self.0.as_deref(), &mut folded))?;
-        string(py, &folded)
-    }
-
     /// Each word of a text: its normal form, and its begin and end in the text.
     fn words(
         &self,

@@ -9,7 +9,7 @@ import pytest
 
 from simhbase.drawers.bands import bands
 from simhbase.drawers.scheme import RisingThreshold
-from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, UsageError
+from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, TablesMissing, UsageError
 from simhbase.index.stored_profile import FORMAT, probes, read_profile, write_profile
 from simhbase.profile import Profile, make_profile
 from simhbase.stores import create_store
