@@ -25,7 +25,7 @@ use pipeline::{Fingerprints, Scratch, Sketching};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -57,10 +57,15 @@ fn failed(py: Python<'_>) -> PyErr {
     raise().map_or_else(|error| error, PyErr::from_value)
 }
 
-/// An array of numbers as bytes.
-fn array<'py, T: Copy>(py: Python<'py>, numbers: &[T]) -> Bound<'py, PyBytes> {
-    // SAFETY: the numbers are of primitive types, and of any bytes.
-    PyBytes::new(py, unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), std::mem::size_of_val(numbers)) })
+/// Numbers of a primitive type as bytes.
+fn bytes_of<T: Copy>(numbers: &[T]) -> &[u8] {
+    // SAFETY: all bytes of primitive numbers are initialised, and the slice is as long as they are.
+    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), std::mem::size_of_val(numbers)) }
+}
+
+/// An array that NumPy reads and may write to.
+fn array<'py, T: Copy>(py: Python<'py>, numbers: &[T]) -> Bound<'py, PyByteArray> {
+    PyByteArray::new(py, bytes_of(numbers))
 }
 
 fn first_half(token: &str) -> u64 {
@@ -103,7 +108,7 @@ fn build_dictionary<'py>(
     let emissions = emissions.into_iter().enumerate().flat_map(of_state).collect();
     let model = dictionary::Model { starts, transitions, emissions };
     let block = work(py, || dictionary::build(content, &model))?.map_err(PyValueError::new_err)?;
-    Ok(array(py, &block))
+    Ok(PyBytes::new(py, bytes_of(&block)))
 }
 
 /// The normal form of texts. fold: uint32, the replacement of each character up to the last of a table of variants
@@ -209,13 +214,13 @@ impl Units {
     }
 
     /// Numbers of units of each piece, int64.
-    fn counts<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+    fn counts<'py>(&self, py: Python<'py>) -> Bound<'py, PyByteArray> {
         array(py, &self.0.iter().map(|(_, units)| units.spans.len()).collect::<Vec<_>>())
     }
 
     /// Windows, and lines that are shorter than one: numbers of texts, hashes (uint64), pieces, first units, and those
     /// after the last (int64 each).
-    fn items<'py>(&self, py: Python<'py>) -> [Bound<'py, PyBytes>; 5] {
+    fn items<'py>(&self, py: Python<'py>) -> [Bound<'py, PyByteArray>; 5] {
         let mut columns: [Vec<u64>; 5] = Default::default();
         for (piece, (text, units)) in self.0.iter().enumerate() {
             let windows = units.windows().map(|(first, hash)| (hash, first, first + WINDOW));
@@ -303,7 +308,7 @@ impl Pipeline {
 
     /// Of n texts: fingerprints (uint64, one or two a text), sketches, and numbers of distinct features (uint32;
     /// min_features or more may be too low).
-    fn fingerprint<'py>(&self, py: Python<'py>, texts: List<'_, 'py>) -> PyResult<[Bound<'py, PyBytes>; 3]> {
+    fn fingerprint<'py>(&self, py: Python<'py>, texts: List<'_, 'py>) -> PyResult<[Bound<'py, PyByteArray>; 3]> {
         let texts = read(texts)?;
         let mut out = Fingerprints::default();
         let run = |scratch: &mut Scratch| texts.iter().for_each(|text| self.of.fingerprint(text, scratch, &mut out));
@@ -313,7 +318,7 @@ impl Pipeline {
 
     /// Of n texts: the first 64 bits of the features' digests (uint64), and how many each text has (int64). Features
     /// may repeat.
-    fn features<'py>(&self, py: Python<'py>, texts: List<'_, 'py>) -> PyResult<[Bound<'py, PyBytes>; 2]> {
+    fn features<'py>(&self, py: Python<'py>, texts: List<'_, 'py>) -> PyResult<[Bound<'py, PyByteArray>; 2]> {
         let texts = read(texts)?;
         let (mut digests, mut counts) = (vec![], vec![]);
         self.with_scratch(py, texts.characters(), |scratch| {

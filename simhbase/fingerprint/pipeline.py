@@ -86,7 +86,6 @@ class Fingerprinter:
             lost |= ~sketches.any(axis=1)
         reasons: list[str | None] = [None] * len(texts)
         if without := np.flatnonzero(lost).tolist():
-            values, sketches = values.copy(), sketches.copy()
             values[without] = sketches[without] = 0
         for text in without:
             reasons[text] = self._reason(texts[text], int(counts[text]))
