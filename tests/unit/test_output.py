@@ -222,7 +222,8 @@ def test_the_library_names_no_options():
         said |= {id(each) for node in ast.walk(tree) if isinstance(node, ast.List) for each in node.elts}
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
-                text = re.sub(r"(simhbase [a-z ]+|pg_[a-z]+) --[a-z-]+", "", node.value)  # a whole command may be named
+                # A whole command may be named.
+                text = re.sub(r"(simhbase [a-z ]+|pg_[a-z]+) --[a-z-]+", "", node.value)
                 assert not re.search(r"(?<![\w-])--[a-z]", text), f"{file}, line {node.lineno}"
 
 
