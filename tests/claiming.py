@@ -24,6 +24,8 @@ from simhbase.index.claim import TIMEOUT, Claimed, QueuedClaims, claim_all
 from simhbase.index.claim_batch import ClaimBatch, ClaimContext, ClaimKind, Recent, Waiting
 from simhbase.index.writer import DocumentBatch, HintingWriter
 from simhbase.model import Claim
+from simhbase.stores.checked import unchecked
+from simhbase.stores.meta import TICKETS
 from tests.simulated import (
     EMPTY,
     NAME_BYTES,
@@ -382,7 +384,7 @@ class Exploration:
             return None
         # A batch whose id others have written meanwhile freezes its row, and leaves it to vacuum.
         left = [each for each in visible(table_of(state, "meta")) if each.key.startswith(rows.BATCH_ROWS)]
-        if not all(rows.BatchRow.decode(each.value or b"").frozen for each in left):
+        if not all(rows.BatchRow.decode(unchecked(each.key, each.value or b"")).frozen for each in left):
             return "a batch row is left though nobody crashed"
         if any(visible(table_of(state, NAMED))):
             return "pending cells are left though nobody crashed"
@@ -409,7 +411,7 @@ def stored_in(state: State) -> dict[str, int]:
     """Id and fingerprint of the stored documents."""
     found = {}
     for each in visible(table_of(state, "documents")):
-        entry = rows.Entry.decode(each.value or b"")
+        entry = rows.Entry.decode(each.key, each.value or b"")
         if entry.stored:
             found[rows.document_id(each.key)] = entry.fingerprint
     return found
@@ -419,13 +421,16 @@ def accepted_in(state: State) -> dict[str, int]:
     """The same with what batch rows accept and nobody has committed."""
     found = {}
     for each in visible(table_of(state, "documents")):
-        found[each.key] = (each.version, rows.Entry.decode(each.value or b""))
-    decided = {each.key: each.value for each in visible(table_of(state, "meta"))}
+        found[each.key] = (each.version, rows.Entry.decode(each.key, each.value or b""))
+    decided = {
+        each.key: unchecked(each.key, each.value or b"")
+        for each in visible(table_of(state, "meta"))
+        if each.key != TICKETS
+    }
     for each in visible(table_of(state, NAMED)):
         key, token = each.key[:-NAME_BYTES], each.key[-NAME_BYTES:]
-        cell = rows.PendingCell.decode(each.value or b"")
+        cell = rows.PendingCell.decode(key, each.value or b"")
         row = decided.get(rows.batch_key(token))
-        assert cell is not None
         if row and rows.BatchRow.decode(row).decision(cell.number) is rows.Decision.ACCEPTED:
             found[key] = max(
                 found.get(key, (0, cell.entry)), (each.version, cell.entry), key=lambda two: two[0]

@@ -9,7 +9,7 @@ def content(store: Store) -> dict[str, object]:
     documents = [row for batch in store.records("documents").iterate() for row in batch]
     listings = [row for batch in store.records("fingerprints").iterate() for row in batch]
     return {
-        "documents": {key: Entry.decode(cell.value) for key, cell in documents},
+        "documents": {key: Entry.decode(key, cell.value) for key, cell in documents},
         "fingerprints": [(key, cell.value) for key, cell in listings],
         "index": sorted(key.tobytes() for rows in store.drawers.iterate() for key in rows.keys),
         "meta": [

@@ -251,7 +251,7 @@ def _seen(state: simulated.State, scheme: SimHashScheme) -> _Seen:
     listings, index = table_of(state, "fingerprints"), table_of(state, "index")
     truth, lacks_rows = {}, False
     for each in visible(table_of(state, "documents")):
-        entry = Entry.decode(each.value)
+        entry = Entry.decode(each.key, each.value)
         if entry.state != State.STORED:
             continue
         document = rows.document_id(each.key)

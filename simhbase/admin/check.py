@@ -11,7 +11,7 @@ are looked up.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -26,6 +26,7 @@ from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.index import open_index
+from simhbase.index.load_log import remove_damaged
 from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.rows import Entry, PendingCell
 from simhbase.index.sums import Sums, row_hashes
@@ -33,6 +34,7 @@ from simhbase.index.writer import HintingWriter, Known, batch_of, first_listed, 
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores.base import (
     AtomicStore,
+    Cell,
     HintingStore,
     IndexRows,
     NamedCells,
@@ -42,6 +44,8 @@ from simhbase.stores.base import (
     keeps_hints,
     now,
 )
+from simhbase.stores.checked import is_intact
+from simhbase.stores.meta import damaged_in, remedy, shown
 
 UNLISTED = "documents that are not listed under their fingerprint"
 UNINDEXED = "documents that are missing from a drawer"
@@ -52,8 +56,11 @@ WRONG_ROW = "index rows that do not belong to their fingerprint"
 UNREADABLE = "unreadable rows"
 ABANDONED = "abandoned claims"
 MISCOUNTED = "tables that have lost rows: load their documents again"
+DAMAGED_META = "damaged rows of the table meta"
+LOST_META = "damaged rows of the table meta that a repair cannot mend"
 # In multi-writer stores: takes space, otherwise harmless.
 GARBAGE = frozenset([STRAY_LISTING, STRAY_ROW, ABANDONED])
+_REMOVABLE = (b"muted", b"load")  # rows of meta
 EXAMPLES = 5
 MOST_PASSES = 5  # of a repair
 # Milliseconds before a row expires in which other rows of its document may have expired.
@@ -83,7 +90,7 @@ class CheckReport:
     @property
     def repairable(self) -> bool:
         """True if there are problems that a repair mends."""
-        return bool(self.problems.keys() - {UNSKETCHED})
+        return bool(self.problems.keys() - {UNSKETCHED, LOST_META})
 
     @property
     def to_repair(self) -> bool:
@@ -96,6 +103,7 @@ class CheckReport:
             "documents": self.documents + self.removable.get("documents", 0),
             "fingerprints": self.listings,
             "index": self.index_rows,
+            "meta": self.removable.get("meta", 0),  # the mute list, logs of loads: always asks
         }
         for table, count in self.removable.items():
             yield Removal(count, rows[table], f"rows of the table {table}", url)
@@ -172,6 +180,7 @@ class Checker:
         report = CheckReport()
         if self.repair and not keeps_hints(self.store):
             self._note(report, MISCOUNTED, cast(AtomicStore, self.store).recount())
+        self._meta(part, report)
         if part.of == 1:
             self._check_in_doubt(self._sums(report), report)
         else:
@@ -180,14 +189,47 @@ class Checker:
             self.store.sync()
         return report
 
+    def _meta(self, part: Part, report: CheckReport) -> None:
+        """Checks rows of meta. Removes the mute list and logs of loads, which all else works without."""
+        for batch in self.store.records("meta").iterate(*part.keys()):
+            damaged = damaged_in(batch)
+            going = [key for key in damaged if key.startswith(_REMOVABLE)]
+            lost = [key for key in damaged if not key.startswith(_REMOVABLE)]
+            self._note(report, DAMAGED_META, [f"{shown(key)}: {remedy(key)}" for key in going])
+            self._note(report, LOST_META, [f"{shown(key)}: {remedy(key)}" for key in lost])
+            report.removable["meta"] += len(going)
+            if self.repair:
+                self.store.records("meta").delete(going)
+                remove_damaged(self.store, [key for key in going if key.startswith(b"load")])
+
     def _document_rows(self, part: Part, report: CheckReport) -> Iterator[list[Row]]:
         """Documents rows; checks pending claims on the way."""
         if not keeps_hints(self.store):
             yield from self.store.records("documents").iterate(*part.keys())
             return
         for batch in cast(HintingStore, self.store).document_cells.iterate(*part.keys()):
-            self._pending(batch, report)
+            self._pending(self._damaged_claims(batch, report), report)
             yield [(key, cells[b""]) for key, cells in batch if b"" in cells]
+
+    def _damaged_claims(
+        self, batch: Sequence[tuple[bytes, NamedCells]], report: CheckReport
+    ) -> list[tuple[bytes, NamedCells]]:
+        """Counts and removes pending claims that are damaged; returns the rows without them."""
+        damaged = {
+            (key, token): cell.version
+            for key, cells in batch
+            for token, cell in cells.items()
+            if token and not is_intact(key, cell.value)
+        }
+        self._note(report, UNREADABLE, [f"documents {key.hex()}, a claim" for key, _ in damaged])
+        report.removable["documents"] += len(damaged)
+        if self.repair and damaged:
+            cells_of = cast(HintingStore, self.store).document_cells
+            cells_of.delete(list(damaged), list(damaged.values()))
+        return [
+            (key, {token: cell for token, cell in cells.items() if (key, token) not in damaged})
+            for key, cells in batch
+        ]
 
     def _pending(self, batch: Sequence[tuple[bytes, NamedCells]], report: CheckReport) -> None:
         """Counts and ends abandoned claims."""
@@ -203,7 +245,7 @@ class Checker:
             left = [
                 (rows.document_id(key), Entry(pending.fingerprint))
                 for key, token, cells in abandoned
-                if (pending := PendingCell.decode(cells[token].value))
+                if (pending := PendingCell.decode(key, cells[token].value))
                 and not _is_stored(key, cells, pending.fingerprint)
             ]
             writer.note_obsolete(writer.version(), left)
@@ -334,14 +376,15 @@ class Checker:
         unlisted = {
             name for name, cell in zip(names, cells, strict=True) if cell is None and not listed_sketching
         }
+        sketches = _sketches(names, keys, cells)
         unsketched = {
             name
-            for name, cell in zip(names, cells, strict=True)
-            if len((cell.value if cell else b"") if listed_sketching else stored[name].entry.sketch) != size
+            for name in names
+            if len(sketches[name] if listed_sketching else stored[name].entry.sketch) != size
         }
         whole = [
-            (document, b"" if cell is None else cell.value)
-            for document, cell in zip(names, cells, strict=True)
+            (document, sketch)
+            for document, sketch in sketches.items()
             if document not in unsketched or not listed_sketching
         ]
         listed = [
@@ -363,7 +406,7 @@ class Checker:
         # Later than the delete that removed them, which would hide them otherwise.
         version = max([self.clock(), *(stored[name].version + 1 for name in missing)])
         table.put([(keys[name], b"") for name in missing], version)
-        sketches = {name: cell.value if cell else b"" for name, cell in listed.items()}
+        sketches = _sketches(listed, keys.values(), listed.values())
         sketched = {each.entry.fingerprint: sketches[name] for name, each in stored.items()}
         fingerprints = batch_of(list(sketched.items()), self.scheme.listed_sketching)
         self.store.drawers.add(self.scheme.keys(fingerprints))
@@ -391,16 +434,29 @@ class Checker:
         """Listings (with their versions) that lead nowhere and are old enough, as are their documents."""
         before = self._before
         ids = list(dict.fromkeys(document for _, document in listed))
-        documents = dict(zip(ids, known(self.store, ids), strict=True))
+        documents = self._readable(ids)
         stray = [
             (fingerprint, document)
             for (fingerprint, document), version in listed.items()
             if version < before
+            and document in documents
             and ((found := documents[document]) is None or found.version < before)
             and not (found and found.is_listed_under(fingerprint))
         ]
         written = last_written(self.store, {document: documents[document] for _, document in stray})
         return [each for each in stray if written.get(each[1], 0) < before]
+
+    def _readable(self, ids: Sequence[str]) -> dict[str, Known | None]:
+        """Documents rows, without damaged ones: what belongs to these is judged when they are removed."""
+        keys = list(map(rows.document_key, ids))
+        cells = self.store.records("documents").get(keys)
+        found: dict[str, Known | None] = {}
+        for document, key, cell in zip(ids, keys, cells, strict=True):
+            if cell is None:
+                found[document] = None
+            elif parsed := rows.parse_document(key, cell.value):
+                found[document] = Known(parsed[1], cell.version)
+        return found
 
     def _index_rows(self, found: IndexRows, report: CheckReport) -> None:
         keys, times = found.keys, found.times
@@ -442,6 +498,14 @@ class Checker:
         made = self.scheme.keys(fingerprints)[np.arange(len(keys)), np.where(is_flag, flags, 1) - 1]
         right: NDArray[np.bool_] = is_flag & np.logical_and.reduce(made == keys, axis=1)
         return right
+
+
+def _sketches(names: Iterable[str], keys: Iterable[bytes], cells: Iterable[Cell | None]) -> dict[str, bytes]:
+    """The sketches in listings, by document; b"" if there is none, or it is damaged."""
+    return {
+        name: rows.usable_sketch(key, cell.value) if cell else b""
+        for name, key, cell in zip(names, keys, cells, strict=True)
+    }
 
 
 def _is_stored(key: bytes, cells: NamedCells, fingerprint: int) -> bool:

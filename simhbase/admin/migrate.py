@@ -18,7 +18,7 @@ from simhbase.index import rows
 from simhbase.index.index import Index, open_index
 from simhbase.index.reader import sketches_of
 from simhbase.index.stored_profile import StoredProfile, read_profile
-from simhbase.index.writer import SETTLED, DocumentBatch, alive_since, batch_of, known_in
+from simhbase.index.writer import SETTLED, DocumentBatch, Known, alive_since, batch_of, known_in
 from simhbase.interrupt import defer_interrupts
 from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
@@ -170,7 +170,7 @@ class Migration:
         return report
 
     def _carry_over(self, read: Sequence[Row], report: MigrationReport) -> None:
-        found = known_in(read)
+        found = _readable(read)
         report.unreadable_rows += len(read) - len(found)
         time = self.target.clock()
         here, there = (alive_since(index.store, time) for index in (self.source, self.target))
@@ -239,6 +239,12 @@ class Migration:
                 if cell is None or cell.version < earliest
             }
             yield len(there), missing
+
+
+def _readable(batch: Sequence[Row]) -> dict[str, Known]:
+    """Documents rows by id, without damaged ones, which the report counts: a copy saves what can be read."""
+    parsed = [(rows.parse_document(key, cell.value), cell.version) for key, cell in batch]
+    return {each[0]: Known(each[1], version) for each, version in parsed if each}
 
 
 def _joined(batches: Iterable[list[Row]], size: int) -> Iterator[list[Row]]:

@@ -21,7 +21,7 @@ from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.reader import DRAWER_LIMIT, expired_before, live_entries
-from simhbase.index.rows import parse_listing
+from simhbase.index.rows import listed_sketch, parse_listing
 from simhbase.index.writer import batch_of, known_in
 from simhbase.profile import Profile
 from simhbase.stores.hbase.planning import Content
@@ -133,7 +133,11 @@ def _sample(index: Index, documents: int) -> tuple[FingerprintBatch, float]:
     for batch in table.iterate():
         read += len(batch)
         if listed:
-            found += ((listing[0], cell.value) for key, cell in batch if (listing := parse_listing(key)))
+            found += (
+                (listing[0], listed_sketch(key, cell.value))
+                for key, cell in batch
+                if (listing := parse_listing(key))
+            )
         else:
             entries = live_entries(known_in(batch), since).values()
             found += ((entry.fingerprint, entry.sketch) for entry in entries)

@@ -10,7 +10,7 @@ import numpy as np
 from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.drawers.scheme import Scheme
 from simhbase.index.reader import DRAWER_LIMIT, expired_before, live_entries
-from simhbase.index.rows import parse_listing
+from simhbase.index.rows import listed_sketch, parse_listing
 from simhbase.index.writer import batch_of, known_in
 from simhbase.model import DrawerStats, Size, Stats
 from simhbase.stores.base import Store
@@ -77,7 +77,12 @@ def _counted(store: Store, time: int) -> tuple[int, int, int]:
 def _drawers(store: Store, scheme: Scheme) -> DrawerStats:
     """Statistics of a sample: the first fingerprint for each leading byte."""
     firsts = store.records("fingerprints").scan([bytes([first]) for first in range(256)], limit=1)
-    found = [(int.from_bytes(key[:8]), cell.value) for rows in firsts for key, cell in rows]
+    listed = scheme.listed_sketching is not None
+    found = [
+        (int.from_bytes(key[:8]), listed_sketch(key, cell.value) if listed else b"")
+        for rows in firsts
+        for key, cell in rows
+    ]
     places = np.unique(
         scheme.prefixes(batch_of(found, scheme.listed_sketching)).reshape(-1, PREFIX_BYTES), axis=0
     )

@@ -261,7 +261,10 @@ class Vacuum:
         # A recent hint, of an add that is still running.
         young |= {each for each, cell in hints.items() if cell.version >= before}
         old = {each: cell for each, cell in hints.items() if each not in young}
-        young |= self._clear_drawers({each: cell.value for each, cell in old.items()}, before, report)
+        sketches = {
+            each: rows.usable_sketch(rows.listing_key(*each), cell.value) for each, cell in old.items()
+        }
+        young |= self._clear_drawers(sketches, before, report)
         going = {each: cell.version for each, cell in old.items() if each not in young}
         self.store.records("fingerprints").delete(
             [rows.listing_key(*each) for each in going], list(going.values())

@@ -30,12 +30,16 @@ def check(url: str, repair: bool, part: Part | None, consent: Consent, output: O
 
     'simhbase tables check' checks the tables themselves and this machine's fingerprints.
     """
+    from simhbase.admin.check import UNSKETCHED
     from simhbase.admin.check import check as check_rows
     from simhbase.index.part import WHOLE
 
     report = check_rows(url, repair, part=part or WHOLE, agree=consent.agree, progress=show_progress)
     output.summary(report)
     if not report.clean:
-        advice = "--repair repairs them" if report.repairable else "load the texts again"
+        if report.repairable:
+            advice = "--repair repairs them"
+        else:
+            advice = "load the texts again" if UNSKETCHED in report.problems else "their lines say what to do"
         message("Error: problems are left" if repair else f"Error: problems were found; {advice}")
         click.get_current_context().exit(1)

@@ -47,12 +47,12 @@ from simhbase.index.rows import BatchRow, Decision, Entry, PendingCell
 from simhbase.index.writer import SMALL_CHANCE, DocumentBatch, HintingWriter, Known, refreshed_before
 from simhbase.model import AddReport, Match, Outcome
 from simhbase.stores.base import Cell, HintingStore, now
+from simhbase.stores.meta import TICKETS, Meta
 
 LEASE = 10.0  # seconds that a batch is waited for while its row does not change
 BEATS = 3  # changes of a row in a lease, to show that its owner is alive
 QUICK = 64  # claims that are looked up in much less time than a lease
 MOST_WATCHED = 100_000  # batch rows that are waited for: some megabytes
-TICKETS = b"claim tickets"  # the counter in meta
 UNKNOWN = -1  # as a ticket
 TOKEN_BYTES = 16
 # Clocks differ by at most an hour, so a delete this many milliseconds ahead covers all of a server's cells.
@@ -232,13 +232,13 @@ class ClaimContext:
         while left:
             read = self._read_documents(left, token)
             keys = list(dict.fromkeys(each.key for row in read.values() for each in row.pending))
-            cells = dict(zip(keys, self.store.records("meta").get(keys), strict=True)) if keys else {}
+            values = dict(zip(keys, Meta(self.store).get_many(keys), strict=True)) if keys else {}
             found |= read
             for document, row in read.items():
                 if row.pending:
                     pending = [
-                        replace(each, value=cell.value, row=BatchRow.decode(cell.value))
-                        if (cell := cells[each.key])
+                        replace(each, value=value, row=BatchRow.decode(value))
+                        if (value := values[each.key])
                         else each
                         for each in row.pending
                     ]
@@ -251,7 +251,10 @@ class ClaimContext:
     def _read_documents(self, ids: Sequence[str], token: bytes) -> dict[str, DocumentRow]:
         keys = list(map(rows.document_key, ids))
         read = self.store.document_cells.get(keys) if keys else []
-        return {id_: DocumentRow.of(id_, cells, token) for id_, cells in zip(ids, read, strict=True)}
+        return {
+            id_: DocumentRow.of(id_, key, cells, token)
+            for id_, key, cells in zip(ids, keys, read, strict=True)
+        }
 
 
 @dataclass(frozen=True)
@@ -296,19 +299,18 @@ class DocumentRow:
     latest: int
 
     @classmethod
-    def of(cls, document: str, cells: Mapping[bytes, Cell], token: bytes) -> DocumentRow:
+    def of(cls, document: str, key: bytes, cells: Mapping[bytes, Cell], token: bytes) -> DocumentRow:
         others = {name: cell for name, cell in cells.items() if not name or name != token}
         if not others:
             return NO_ROW
         own = others.get(b"")
         pending = [
-            Pending(document, name, decoded, cell.version)
+            Pending(document, name, PendingCell.decode(key, cell.value), cell.version)
             for name, cell in others.items()
             if name and cell.version > (own.version if own else 0)
-            if (decoded := PendingCell.decode(cell.value))
         ]
         latest = max(cell.version for cell in others.values())
-        return cls(Known(rows.entry(own.value), own.version) if own else None, pending, latest)
+        return cls(Known(Entry.decode(key, own.value), own.version) if own else None, pending, latest)
 
     @cached_property
     def accepted(self) -> Pending | None:
@@ -382,7 +384,8 @@ class ClaimBatch:
         self._context, self._kind, self._answer = context, kind, answer
         self._documents = context.store.records("documents")
         self._cells = context.store.document_cells
-        self._meta = context.store.records("meta")
+        self._meta = Meta(context.store)
+        self._tickets = context.store.records("meta")
         self._writer = context.writer
         self._token = kind.run.token + context.token()[len(kind.run.token) :]
         self._key = rows.batch_key(self._token)
@@ -407,7 +410,7 @@ class ClaimBatch:
         """Looks before anything is put; returns the documents rows, and what is stored near each claim."""
         recent = self._context.recent
         if recent.ticket == UNKNOWN:
-            (cell,) = self._meta.get([TICKETS])
+            (cell,) = self._tickets.get([TICKETS])
             recent.ticket = int.from_bytes(cell.value, "big") if cell else 0
         self._looked_after = recent.ticket
         self._look()
@@ -453,8 +456,8 @@ class ClaimBatch:
         scheme, batch, lease = self._context.scheme, self._batch, int(self._context.lease * 1000)
         sketches = batch.sketches if scheme.listed_sketching is None else [b""] * len(batch.ids)
         cells = [
-            PendingCell(place, value, lease, sketch, batch.tags_at(place)).encode()
-            for place, (value, sketch) in enumerate(zip(batch.values, sketches, strict=True))
+            PendingCell(place, value, lease, sketch, batch.tags_at(place)).encode(key)
+            for place, (key, value, sketch) in enumerate(zip(self._keys, batch.values, sketches, strict=True))
         ]
         self._context.store.put_pending(
             self._token,
@@ -467,7 +470,7 @@ class ClaimBatch:
     # 2. Ticket
 
     def _take_ticket(self) -> None:
-        self._ticket = self._context.recent.ticket = self._meta.increment(TICKETS)
+        self._ticket = self._context.recent.ticket = self._tickets.increment(TICKETS)
 
     def _is_next_after(self, ticket: int) -> bool:
         """True if no other batch took a ticket since then."""
@@ -611,7 +614,8 @@ class ClaimBatch:
         """Commits what other batches have accepted under these ids, and not committed yet."""
         accepted = [each for id_ in dict.fromkeys(ids) if (each := self._rows[id_].accepted)]
         if accepted:
-            commits = [(rows.document_key(each.id), each.cell.entry.encode()) for each in accepted]
+            keys = [rows.document_key(each.id) for each in accepted]
+            commits = [(key, each.cell.entry.encode(key)) for key, each in zip(keys, accepted, strict=True)]
             self._documents.put(commits, [each.version for each in accepted])
 
     def _row_with(self, decisions: Sequence[Decision], frozen: bool = False) -> BatchRow:
@@ -624,8 +628,8 @@ class ClaimBatch:
         if self._compare_and_set(row):
             self._row = row
         else:
-            (cell,) = self._meta.get([self._key])
-            self._row = BatchRow.decode(cell.value) if cell else BatchRow(self._ticket, frozen=True)
+            value = self._meta.get(self._key)
+            self._row = BatchRow.decode(value) if value else BatchRow(self._ticket, frozen=True)
         self._changed = self._context.waiting.time()
         decisions = self._decisions
         decided = [place for place in answers if decisions[place] is not Decision.OPEN]
@@ -639,7 +643,7 @@ class ClaimBatch:
 
     def _compare_and_set(self, row: BatchRow) -> bool:
         expected = self._row.encode() if self._row else None
-        return self._meta.compare_and_set(self._key, expected, row.encode(), never_empty=True)
+        return self._meta.compare_and_set(self._key, expected, row.encode())
 
     def _beat(self) -> None:
         """Changes the row, so that nobody breaks it during a long look."""

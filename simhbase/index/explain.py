@@ -169,11 +169,12 @@ def _known(store: Store, ids: Iterable[str], earliest: int) -> tuple[dict[str, K
     }
     pending: dict[str, int] = {}
     if keeps_hints(store):
-        beside = cast(HintingStore, store).document_cells.get(list(map(rows.document_key, storable)))
-        for id_, cells in zip(storable, beside, strict=True):
+        keys = list(map(rows.document_key, storable))
+        beside = cast(HintingStore, store).document_cells.get(keys)
+        for id_, key, cells in zip(storable, keys, beside, strict=True):
             own = cells.get(b"")
             for token, cell in cells.items():
                 is_newer = own is None or cell.version > own.version
-                if id_ not in found and token and is_newer and (claim := PendingCell.decode(cell.value)):
-                    pending[id_] = claim.fingerprint
+                if id_ not in found and token and is_newer:
+                    pending[id_] = PendingCell.decode(key, cell.value).fingerprint
     return found, pending

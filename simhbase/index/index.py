@@ -612,7 +612,9 @@ class Index:
         found = table.scan(list(map(rows.listing_prefix, fingerprints)), most)
         listed = {value: hints for value, hints in zip(fingerprints, found, strict=True) if hints}
         if self.profile.index_scheme.listed_sketching is not None:
-            return {value: hints[0][1].value for value, hints in listed.items()}
+            return {
+                value: rows.listed_sketch(hints[0][0], hints[0][1].value) for value, hints in listed.items()
+            }
         ids = {value: [rows.listing_id(key) for key, _ in hints] for value, hints in listed.items()}
         stored = self._documents_of([document for several in ids.values() for document in several])
         sketches = {

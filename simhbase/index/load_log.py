@@ -18,7 +18,7 @@ import os
 import shlex
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from secrets import token_hex
@@ -30,7 +30,8 @@ import orjson
 
 from simhbase.errors import SimhbaseError, StoreBusy, UsageError
 from simhbase.logs import logger
-from simhbase.stores.base import Records, Store, now
+from simhbase.stores.base import Store, now
+from simhbase.stores.meta import Meta
 
 log = logger(__name__)
 LEASE, RENEWED = 30.0, 10.0  # seconds
@@ -100,7 +101,7 @@ class LoadLog:
     """
 
     def __init__(self, store: Store, name: str, task: str, value: bytes | None) -> None:
-        self._meta = store.records("meta")
+        self._meta = Meta(store)
         self._key = _STATE + name.encode()
         self._lock = Lock()
         self._has_ended = Event()
@@ -160,7 +161,7 @@ class LoadLog:
     def _set(self, state: LoadState) -> bool:
         value = replace(state, changed=now()).encode()
         if not self._meta.compare_and_set(self._key, self._value, value):
-            found = _value(self._meta, state.name)
+            found = self._meta.get(self._key)
             # A failed call may have been executed.
             is_ours = found is not None and LoadState.decode(found).token == state.token
             if not is_ours or not self._meta.compare_and_set(self._key, found, value):
@@ -191,8 +192,8 @@ class LoadLog:
         """Notes of the acknowledged writes, in order."""
         for first in range(0, self.state.parts, _PARTS_AT_ONCE):
             numbers = range(first, min(first + _PARTS_AT_ONCE, self.state.parts))
-            cells = self._meta.get([_part_key(self.state.name, number) for number in numbers])
-            yield from (orjson.loads(cell.value) for cell in cells if cell is not None)
+            values = self._meta.get_many([_part_key(self.state.name, number) for number in numbers])
+            yield from (orjson.loads(value) for value in values if value is not None)
 
     def advance(self, parts: Sequence[Any], **values: Any) -> None:
         """Note further acknowledged writes."""
@@ -204,8 +205,8 @@ class LoadLog:
     @property
     def pending(self) -> Any:
         """The last noted decisions about a write, or None."""
-        (cell,) = self._meta.get([_PENDING + self.state.name.encode()])
-        return None if cell is None else orjson.loads(cell.value)
+        value = self._meta.get(_PENDING + self.state.name.encode())
+        return None if value is None else orjson.loads(value)
 
     def note_pending(self, decided: Any) -> None:
         """Note the decisions about the next write before it starts."""
@@ -246,8 +247,10 @@ class LoadLog:
 def _value_of_free(store: Store, name: str) -> bytes | None:
     """State of a load that no run holds, None if there is none. Waits for its lease to expire; raises
     StoreBusy as soon as its run shows activity."""
-    meta, first, end = store.records("meta"), None, 0.0
-    while (value := _value(meta, name)) is not None and (state := LoadState.decode(value)).is_held:
+    meta, first, end = Meta(store), None, 0.0
+    while (value := meta.get(_STATE + name.encode())) is not None and (
+        state := LoadState.decode(value)
+    ).is_held:
         if state.token in _held:
             raise _busy(state)
         if not store.multi_writer:
@@ -268,14 +271,13 @@ def _value_of_free(store: Store, name: str) -> bytes | None:
 
 def all_loads(store: Store) -> list[LoadState]:
     """The last run of each name, by start time."""
-    rows = store.records("meta").iterate(_STATE, _STATE[:-1] + bytes([_STATE[-1] + 1]))
-    found = (LoadState.decode(cell.value) for some in rows for _, cell in some)
+    found = (LoadState.decode(value) for _, value in Meta(store).under(_STATE))
     return sorted(found, key=lambda each: each.begun)
 
 
 def last_run(store: Store, name: str) -> LoadState | None:
     """State of the last run of a load, None if there is none."""
-    value = _value(store.records("meta"), name)
+    value = Meta(store).get(_STATE + name.encode())
     return None if value is None else LoadState.decode(value)
 
 
@@ -290,7 +292,7 @@ def forget_load(store: Store, name: str) -> bool:
     """Remove a load's log; stored documents stay. False if there is no such load. Raises StoreBusy if a
     process runs it."""
     require_name(name)
-    meta, state = store.records("meta"), last_run(store, name)
+    meta, state = Meta(store), last_run(store, name)
     if state is None:
         return False
     is_held_elsewhere = store.multi_writer and not state.was_killed
@@ -307,13 +309,16 @@ def require_name(name: str) -> None:
         raise UsageError(f"{name!r} is not a valid name of a load: give 1 to 200 printable characters")
 
 
+def remove_damaged(store: Store, keys: Iterable[bytes]) -> None:
+    """Remove all rows of the loads that these rows of meta belong to: a load cannot resume without one."""
+    meta = Meta(store)
+    for name in {key.partition(b"/")[2].partition(b"\0")[0].decode(errors="replace") for key in keys}:
+        meta.delete([_STATE + name.encode()])
+        _remove_parts(meta, name)
+
+
 def forgetting(name: str) -> str:
     return f"simhbase loads forget {shlex.quote(name)}"
-
-
-def _value(meta: Records, name: str) -> bytes | None:
-    (cell,) = meta.get([_STATE + name.encode()])
-    return None if cell is None else cell.value
 
 
 def _reason(error: BaseException) -> str:
@@ -338,8 +343,6 @@ def _part_prefix(name: str) -> bytes:
     return _PART + name.encode() + b"\0"
 
 
-def _remove_parts(meta: Records, name: str) -> None:
-    prefix = _part_prefix(name)
-    for rows in meta.iterate(prefix, prefix[:-1] + b"\1"):
-        meta.delete([key for key, _ in rows])
+def _remove_parts(meta: Meta, name: str) -> None:
+    meta.delete_under(_part_prefix(name))
     meta.delete([_PENDING + name.encode()])

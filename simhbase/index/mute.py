@@ -17,6 +17,7 @@ from simhbase.index import rows
 from simhbase.index.moment import at, since_epoch
 from simhbase.model import MOST_IN_NOTE, Fingerprint, Muted
 from simhbase.stores.base import Store
+from simhbase.stores.meta import Meta
 
 READ_AGAIN = 5.0  # seconds that a process caches the list
 MOST_BYTES = 1 << 20  # about ten thousand entries
@@ -60,7 +61,7 @@ class MuteList:
     def __init__(
         self, store: Store, clock: Callable[[], int], timer: Callable[[], float] = time.monotonic
     ) -> None:
-        self._meta = store.records("meta")
+        self._meta = Meta(store)
         self._clock = clock
         self._timer = timer
         self._known: _CachedList | None = None
@@ -69,7 +70,7 @@ class MuteList:
         """What is muted, from the cache. No lock: concurrent callers may both read the row."""
         known = self._known
         if known is None or self._timer() - known.read > READ_AGAIN:
-            return self._note(_decoded(self._value())).hidden
+            return self._note(_decoded(self._meta.get(_KEY))).hidden
         if self._clock() >= known.until:
             return self._note(known.entries, known.read).hidden
         return known.hidden
@@ -77,7 +78,7 @@ class MuteList:
     def entries(self) -> list[Muted]:
         """The current entries, oldest first."""
         now = self._clock()
-        known = self._note(_decoded(self._value()))
+        known = self._note(_decoded(self._meta.get(_KEY)))
         return [entry for entry in known.entries if _holds(entry, now)]
 
     def mute(self, wanted: Sequence[Muted]) -> int:
@@ -94,16 +95,12 @@ class MuteList:
     def _replace(self, removed: Set[Name], added: Iterable[Muted]) -> Set[Name]:
         """Replaces entries by compare-and-set, and drops ended ones. Returns the names before."""
         while True:
-            value, now = self._value(), self._clock()
+            value, now = self._meta.get(_KEY), self._clock()
             before = {(entry.id, entry.fingerprint): entry for entry in _decoded(value) if _holds(entry, now)}
             entries = (*(entry for name, entry in before.items() if name not in removed), *added)
             if self._meta.compare_and_set(_KEY, value, _encoded(entries)):
                 self._note(entries)
                 return before.keys()
-
-    def _value(self) -> bytes | None:
-        (cell,) = self._meta.get([_KEY])
-        return None if cell is None else cell.value
 
     def _note(self, entries: tuple[Muted, ...], read: float | None = None) -> _CachedList:
         now = self._clock()

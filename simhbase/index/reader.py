@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import PREFIX_BYTES, numbers_of
 from simhbase.drawers.scheme import Bounds, Distances, Scheme
+from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.moment import milliseconds
@@ -302,6 +303,7 @@ class Reader:
         for start in range(0, len(distinct), TOLD_AT_ONCE):
             some: list[int] = distinct[start : start + TOLD_AT_ONCE].tolist()
             firsts = first_listed(self.store, some)
+            _require_sketches(some, firsts)
             listed += [first is not None for first in firsts]
             known_ += [first is not None and len(first) == self.scheme.sketching.bytes for first in firsts]
             told = [(value, first or b"") for value, first in zip(some, firsts, strict=True)]
@@ -329,8 +331,9 @@ class Reader:
         prefixes = list(map(rows.listing_prefix, distinct))
         table = self.store.records("fingerprints")
         found = table.scan(prefixes, self.ids_limit + 1) if prefixes else []
+        sketch_in = rows.listed_sketch if self.scheme.listed_sketching else _no_sketch
         return {
-            fingerprint: [(rows.listing_id(key), cell.value) for key, cell in some]
+            fingerprint: [(rows.listing_id(key), sketch_in(key, cell.value)) for key, cell in some]
             for fingerprint, some in zip(distinct, found, strict=True)
         }
 
@@ -445,8 +448,25 @@ def listed_sketches(store: Store, fingerprints: dict[str, int]) -> dict[str, byt
     keys = [rows.listing_key(fingerprint, document) for document, fingerprint in fingerprints.items()]
     cells = store.records("fingerprints").get(keys)
     return {
-        document: cell.value for document, cell in zip(fingerprints, cells, strict=True) if cell is not None
+        document: rows.listed_sketch(key, cell.value)
+        for document, key, cell in zip(fingerprints, keys, cells, strict=True)
+        if cell is not None
     }
+
+
+def _require_sketches(fingerprints: Sequence[int], listed: Sequence[bytes | None]) -> None:
+    """Raises StoreFailed for a damaged sketch."""
+    for fingerprint, sketch in zip(fingerprints, listed, strict=True):
+        if sketch == b"":
+            raise StoreFailed(
+                f"the sketch of a document under the fingerprint {fingerprint:016x} in the table "
+                "fingerprints is damaged. 'simhbase check' names the document: load its text again "
+                "(simhbase load), or delete it"
+            )
+
+
+def _no_sketch(key: bytes, value: bytes) -> bytes:
+    return b""
 
 
 def expired_before(store: Store, time: int) -> int:

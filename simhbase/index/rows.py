@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from simhbase.errors import StoreFailed
 from simhbase.index.tags import Tags
+from simhbase.stores.checked import all_checked, checked, is_intact, unchecked
 from simhbase.stores.strings import Strings
 
 MAX_ID_BYTES = 1024
@@ -55,23 +56,24 @@ class Entry:
     def stored(self) -> bool:
         return self.state == State.STORED
 
-    def encode(self) -> bytes:
+    def encode(self, key: bytes) -> bytes:
+        """The value of the row with this key."""
         tagged = _TAGGED if self.tags else 0
-        return _ENTRY.pack(self.fingerprint, self.state | tagged) + _encoded_tags(self.tags) + self.sketch
+        head = _ENTRY.pack(self.fingerprint, self.state | tagged)
+        return checked(key, head + _encoded_tags(self.tags) + self.sketch)
 
     @staticmethod
-    def decode(value: bytes) -> Entry:
-        """Decode a row's value. Raises StoreFailed if it is malformed."""
+    def decode(key: bytes, value: bytes) -> Entry:
+        """Decode a row. Raises StoreFailed if it is damaged: what an answer would lack, or which listing an
+        update has to remove, cannot be known. Only a repair replaces it."""
         try:
-            fingerprint, number = _ENTRY.unpack_from(value)
-            state, rest = State(number & ~_TAGGED), value[_ENTRY.size :]
+            content = unchecked(key, value)
+            fingerprint, number = _ENTRY.unpack_from(content)
+            state, rest = State(number & ~_TAGGED), content[_ENTRY.size :]
             tags, rest = _decoded_tags(rest) if number & _TAGGED else ((), rest)
             return Entry(fingerprint, state, rest, tags)
         except (struct.error, ValueError) as error:
-            raise StoreFailed(
-                f"a row of the documents table cannot be read: its value is {value.hex() or 'empty'}. "
-                "simhbase check --repair removes such rows"
-            ) from error
+            raise _damaged_document(key, value, error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +90,24 @@ class PendingCell:
     sketch: bytes = b""
     tags: Tags = ()
 
-    def encode(self) -> bytes:
+    def encode(self, key: bytes) -> bytes:
+        """The value of a cell in the row with this key."""
         head = _PENDING.pack(self.number, self.fingerprint, self.lease, len(self.sketch))
-        return head + self.sketch + _encoded_tags(self.tags)
+        return checked(key, head + self.sketch + _encoded_tags(self.tags))
 
     @staticmethod
-    def decode(value: bytes) -> PendingCell | None:
-        """Decode a cell's value; None if it is malformed."""
+    def decode(key: bytes, value: bytes) -> PendingCell:
+        """Decode a cell. Raises StoreFailed if it is damaged: who claims the same text would not see it."""
         try:
-            number, fingerprint, lease, size = _PENDING.unpack_from(value)
-            sketch, rest = value[_PENDING.size :][:size], value[_PENDING.size + size :]
-            if len(sketch) < size:
-                return None
+            content = unchecked(key, value)
+            number, fingerprint, lease, size = _PENDING.unpack_from(content)
+            sketch, rest = content[_PENDING.size :][:size], content[_PENDING.size + size :]
             tags, rest = _decoded_tags(rest) if rest else ((), b"")
-        except (struct.error, ValueError):
-            return None
-        return None if rest else PendingCell(number, fingerprint, lease, sketch, tags)
+            if rest or len(sketch) < size:
+                raise ValueError("another size")
+        except (struct.error, ValueError) as error:
+            raise _damaged_document(key, value, error) from error
+        return PendingCell(number, fingerprint, lease, sketch, tags)
 
     @property
     def entry(self) -> Entry:
@@ -167,12 +171,12 @@ def batch_key(token: bytes) -> bytes:
     return BATCH_ROWS + token
 
 
-def entry(value: bytes) -> Entry:
-    """Decode a documents row; a malformed one counts as deleted, and the next write replaces it."""
-    try:
-        return Entry.decode(value)
-    except StoreFailed:
-        return Entry(0, State.DELETED)
+def _damaged_document(key: bytes, value: bytes, error: Exception) -> StoreFailed:
+    return StoreFailed(
+        f"the row of the document {document_id(key)!r} in the table documents is damaged: {error}. "
+        f"Its key is {key.hex()}, its value {value.hex() or 'empty'}. 'simhbase check --repair' removes it: "
+        "then load the document again"
+    )
 
 
 @lru_cache(_ALIKE)
@@ -242,15 +246,16 @@ def document_key(document_id: str) -> bytes:
 
 
 def document_id(key: bytes) -> str:
-    return key[_HASH.size :].decode()
+    return key[_HASH.size :].decode(errors="backslashreplace")
 
 
 def parse_document(key: bytes, value: bytes) -> tuple[str, Entry] | None:
-    """Parse a row of the documents table; None if it is malformed."""
+    """Parse a row of the documents table; None if it is damaged."""
     try:
-        document, entry = document_id(key), Entry.decode(value)
-    except (UnicodeDecodeError, StoreFailed):
+        entry = Entry.decode(key, value)
+    except StoreFailed:
         return None
+    document = document_id(key)
     return (document, entry) if id_problem(document) is None and document_key(document) == key else None
 
 
@@ -286,15 +291,37 @@ def document_keys(ids: Strings) -> Strings:
 
 
 def document_values(
-    fingerprints: NDArray[np.uint64], sketches: NDArray[np.uint8], tags: Sequence[Tags] | None
+    keys: Strings, fingerprints: NDArray[np.uint64], sketches: NDArray[np.uint8], tags: Sequence[Tags] | None
 ) -> Strings:
-    """Row values of n stored documents (see Entry)."""
+    """Row values of n stored documents, given their keys (see Entry)."""
     states = np.full(len(fingerprints), State.STORED, dtype=np.uint8)
     parts = [_big_endian(fingerprints), Strings.rows_of(states[:, None]), Strings.rows_of(sketches)]
     if tags is not None:
         parts.insert(2, Strings.of(list(map(_encoded_tags, tags))))
         states[parts[2].lengths > 0] |= _TAGGED
-    return Strings.joined(*parts)
+    return all_checked(keys, Strings.joined(*parts))
+
+
+def listing_values(keys: Strings, sketches: NDArray[np.uint8]) -> Strings:
+    """Row values of n listings, given their keys: sketches with a checksum, or nothing if there are none."""
+    values = Strings.rows_of(sketches)
+    return all_checked(keys, values) if sketches.shape[1] else values
+
+
+def listed_sketch(key: bytes, value: bytes) -> bytes:
+    """The sketch in a listing. Raises StoreFailed if it is damaged."""
+    try:
+        return unchecked(key, value)
+    except ValueError as error:
+        raise StoreFailed(
+            f"the sketch of the document {listing_id(key)!r} in the table fingerprints is damaged: {error}. "
+            f"Its key is {key.hex()}. Load the document's text again (simhbase load), or delete it"
+        ) from error
+
+
+def usable_sketch(key: bytes, value: bytes) -> bytes:
+    """The sketch in a listing, b"" if it is damaged or there is none."""
+    return unchecked(key, value) if is_intact(key, value) else b""
 
 
 def _big_endian(numbers: NDArray[np.unsignedinteger]) -> Strings:

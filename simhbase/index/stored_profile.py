@@ -23,6 +23,7 @@ from simhbase.errors import ProfileMismatch, StoreFailed, TablesMissing
 from simhbase.fingerprint.pipeline import Fingerprinter, to_int
 from simhbase.profile import NAMES, Profile
 from simhbase.stores.base import TTL_ROW, Store, keeps_hints
+from simhbase.stores.meta import Meta
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
 from simhbase.text.userfile import NamedContent
@@ -73,8 +74,8 @@ def write_profile(
     after which documents of an atomic store expire. Raises ProfileMismatch if another process wrote a
     different profile first, StoreFailed if the store has documents.
     """
-    meta = store.records("meta")
-    if meta.get([_PROFILE_KEY]) != [None]:
+    meta = Meta(store)
+    if meta.get(_PROFILE_KEY) is not None:
         read_profile(store).profile.require(profile.parameters())
         return
     _require_empty(store)
@@ -88,7 +89,7 @@ def write_profile(
     }
     value = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
     with store.exclusive():
-        is_first = meta.get([_PROFILE_KEY]) == [None] and _complete(store, profile, ttl, value)
+        is_first = meta.get(_PROFILE_KEY) is None and _complete(store, profile, ttl, value)
     if not is_first:
         read_profile(store).profile.require(profile.parameters())
     store.sync()
@@ -96,7 +97,7 @@ def write_profile(
 
 def _complete(store: Store, profile: Profile, ttl: int | None, row: bytes) -> bool:
     """Writes what belongs to a profile, then its row; false if another process was faster."""
-    meta = store.records("meta")
+    meta = Meta(store)
     store.arrange(profile.index_scheme.layout)
     if not keeps_hints(store):
         meta.delete([TTL_ROW])  # left by an interrupted creation
@@ -137,10 +138,10 @@ class StoredProfile:
     def require_in(self, store: Store) -> None:
         """Raises ProfileMismatch if the store's tables were recreated since this was read, TablesMissing if
         they were dropped."""
-        (found,) = store.records("meta").get([_PROFILE_KEY])
+        found = Meta(store).get(_PROFILE_KEY)
         if found is None:
             raise TablesMissing(f"the tables of {store.url} have lost their profile while they were open")
-        if found.value != self.row:
+        if found != self.row:
             raise ProfileMismatch(
                 f"the tables of {store.url} were dropped and recreated while they were open; their old "
                 "content is gone. Open the store again"
@@ -162,20 +163,14 @@ class StoredProfile:
 def read_profile(store: Store) -> StoredProfile:
     """Read the store's profile. Raises TablesMissing if there is none or the creation was interrupted,
     StoreFailed if it was lost."""
-    (found,) = store.records("meta").get([_PROFILE_KEY])
+    found = Meta(store).get(_PROFILE_KEY)
     if found is None:
         _require_empty(store)
         raise TablesMissing(
             f"the tables of {store.url} are incomplete: no profile. Run the command again that was creating "
             "them, such as a load, or 'simhbase tables create'"
         )
-    try:
-        record = orjson.loads(found.value)
-    except ValueError as error:
-        raise StoreFailed(
-            f"the profile of {store.url} is damaged ({error}). Restore the store, or the row 'profile' of "
-            "its table meta, from a copy"
-        ) from error
+    record = orjson.loads(found)
     _require_format(store, record["format"])
     known = {*NAMES, "tokenizer"}
     if unknown := sorted(record.keys() - known - _NOTES):
@@ -188,7 +183,7 @@ def read_profile(store: Store) -> StoredProfile:
     for name in _FILES:
         if record.get(name) is not None:
             parameters[name] = _read_file(store, name, record[name])
-    return StoredProfile(Profile(**parameters), record["probes"], record["software"], found.value)
+    return StoredProfile(Profile(**parameters), record["probes"], record["software"], found)
 
 
 def _require_empty(store: Store) -> None:
@@ -196,7 +191,7 @@ def _require_empty(store: Store) -> None:
     build over the damage."""
     has_documents = any(store.records("documents").iterate())
     # Another process may have completed the creation meanwhile, and added some.
-    if has_documents and store.records("meta").get([_PROFILE_KEY]) == [None]:
+    if has_documents and Meta(store).get(_PROFILE_KEY) is None:
         raise StoreFailed(
             f"{store.url} is damaged: it holds documents, but its table meta has lost the profile that they "
             "need. Create nothing in its place: restore the table meta, or the whole store, from a copy "
@@ -221,8 +216,8 @@ def _read_file(store: Store, parameter: str, stored: Mapping[str, str]) -> Named
     if stored.get("source") == JIEBA:
         file: NamedContent = jieba_table()
     else:
-        (pieces,) = store.records("meta").scan([_prefix(parameter, stored["digest"])], limit=1_000_000)
-        content = zlib.decompress(b"".join(piece.value for _, piece in pieces))
+        pieces = Meta(store).under(_prefix(parameter, stored["digest"]))
+        content = zlib.decompress(b"".join(piece for _, piece in pieces))
         file = kind(stored.get("name", f"the store's {name}"), content)
     if file.digest != stored["digest"]:
         raise ProfileMismatch(

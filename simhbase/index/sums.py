@@ -20,11 +20,12 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.rows import MAX_ID_BYTES, State
 from simhbase.stores.base import Row
+from simhbase.stores.checked import CHECKSUM_BYTES, is_intact
 
 BUCKETS = 20  # bits of a hash; a sum takes 8 MB
 _SHIFT = np.uint64(64 - BUCKETS)
 _FINGERPRINT, _HASH = 8, 4  # bytes
-_PLAIN = _FINGERPRINT + 1  # size of a document's value without tags, claim and sketch
+_PLAIN = _FINGERPRINT + 1 + CHECKSUM_BYTES  # size of a document's value without tags and sketch
 
 
 class Sum:
@@ -81,6 +82,11 @@ def _sizes(values: Sequence[bytes]) -> NDArray[np.int64]:
     return np.fromiter(map(len, values), np.int64, len(values))
 
 
+def _are_intact(batch: Sequence[Row]) -> NDArray[np.bool_]:
+    """Which rows have the checksum of their key and value."""
+    return np.fromiter((is_intact(key, cell.value) for key, cell in batch), np.bool_, len(batch))
+
+
 def _starts(keys: Sequence[bytes], size: int) -> NDArray[np.uint8]:
     """The first bytes of each key, zero-padded."""
     starts = b"".join([key[:size].ljust(size, b"\0") for key in keys])
@@ -135,7 +141,7 @@ class Sums:
         fingerprints[plain] = _words(fields)
         states = np.zeros(len(batch), dtype=np.uint8)
         states[plain] = fields[:, _FINGERPRINT]
-        plain &= (states == State.STORED) | (states == State.DELETED)
+        plain &= ((states == State.STORED) | (states == State.DELETED)) & _are_intact(batch)
         ids = [key[_HASH:] for key in keys]
         hashes = np.fromiter((mmh3.hash(each, 0, False) for each in ids), np.uint32, len(ids))
         plain &= _are_ids(ids) & (_starts(keys, _HASH).view(">u4").ravel() == hashes)
@@ -160,7 +166,8 @@ class Sums:
             counts[number] = rows.parse_listing(keys[number]) is not None
         odd = ~counts
         if sketching := self.scheme.listed_sketching:
-            odd |= _sizes([cell.value for _, cell in batch]) != sketching.bytes
+            odd |= _sizes([cell.value for _, cell in batch]) != sketching.bytes + CHECKSUM_BYTES
+            odd |= ~_are_intact(batch)
         fingerprints = _words(_starts(keys, _FINGERPRINT))
         return Stated(counts, odd, fingerprints, _listing_hashes(fingerprints, ids))
 
@@ -202,6 +209,6 @@ class Sums:
         sketching = self.scheme.listed_sketching
         if sketching is None:
             return FingerprintBatch.bare(values)
-        content = b"".join(batch[number][1].value for number in usable[first].tolist())
+        content = b"".join(batch[number][1].value[:-CHECKSUM_BYTES] for number in usable[first].tolist())
         sketches = np.frombuffer(content, dtype=np.uint8).reshape(len(values), sketching.bytes)
         return FingerprintBatch(values, sketches)

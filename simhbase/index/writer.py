@@ -32,6 +32,7 @@ from simhbase.index.tags import Tags, tags_problem
 from simhbase.interrupt import defer_interrupts
 from simhbase.model import AddReport, Rejected
 from simhbase.stores.base import AtomicStore, Changes, Row, Store, keeps_hints, now
+from simhbase.stores.checked import checked
 from simhbase.stores.strings import Strings, pairs
 
 SETTLED = 100_000  # a load that wrote this many documents compacts the store
@@ -366,15 +367,15 @@ class DocumentBatch:
     def listing_rows(self, scheme: Scheme) -> tuple[Strings, Strings]:
         """Keys and values of the rows in the fingerprints table."""
         sketches = self.fingerprints.sketches
-        values = sketches if scheme.listed_sketching else sketches[:, :0]
-        return rows.listing_keys(self.fingerprints.values, self._encoded_ids), Strings.rows_of(values)
+        keys = rows.listing_keys(self.fingerprints.values, self._encoded_ids)
+        return keys, rows.listing_values(keys, sketches if scheme.listed_sketching else sketches[:, :0])
 
     def document_rows(self, scheme: Scheme) -> tuple[Strings, Strings]:
         """Keys and values of the rows in the documents table."""
         sketches = self.fingerprints.sketches
         stored = sketches[:, :0] if scheme.listed_sketching else sketches
-        values = rows.document_values(self.fingerprints.values, stored, self.tags)
-        return rows.document_keys(self._encoded_ids), values
+        keys = rows.document_keys(self._encoded_ids)
+        return keys, rows.document_values(keys, self.fingerprints.values, stored, self.tags)
 
     def listings(self, scheme: Scheme) -> list[tuple[bytes, bytes]]:
         """Rows of the fingerprints table."""
@@ -413,10 +414,13 @@ def admitted(documents: DocumentBatch) -> tuple[DocumentBatch, list[Rejected]]:
 
 
 def known(store: Store, ids: Sequence[str]) -> list[Known | None]:
-    """Read rows of the documents table; None for an id without one. Unreadable rows count as deleted, and the
-    next write replaces them."""
-    cells = store.records("documents").get(list(map(rows.document_key, ids)))
-    return [None if cell is None else Known(rows.entry(cell.value), cell.version) for cell in cells]
+    """Read rows of the documents table; None for an id without one. Raises StoreFailed for a damaged row."""
+    keys = list(map(rows.document_key, ids))
+    cells = store.records("documents").get(keys)
+    return [
+        None if cell is None else Known(Entry.decode(key, cell.value), cell.version)
+        for key, cell in zip(keys, cells, strict=True)
+    ]
 
 
 def alive_since(store: Store, time: int) -> int:
@@ -439,31 +443,35 @@ def remove_older(store: Store, writer: Writer, before: int, note: Callable[[int]
 
 
 def known_in(batch: Sequence[Row]) -> dict[str, Known]:
-    """Parse rows of the documents table, by id. Unreadable rows are left out."""
-    parsed = [(rows.parse_document(key, cell.value), cell.version) for key, cell in batch]
-    return {each[0]: Known(each[1], version) for each, version in parsed if each}
+    """Parse rows of the documents table, by id. Raises StoreFailed for a damaged row."""
+    return {rows.document_id(key): Known(Entry.decode(key, cell.value), cell.version) for key, cell in batch}
 
 
 def emptied_by(store: Store, leaving: Mapping[int, set[str]]) -> list[tuple[int, bytes]]:
     """The fingerprints that list no other documents than the given ones, each with the sketch of one (b"" if
-    none is listed)."""
+    none is listed, or it is damaged: what cannot be read can be deleted)."""
     prefixes = list(map(rows.listing_prefix, leaving))
     # One more row than may leave, so any other document shows.
     most = max(map(len, leaving.values()), default=0) + 1
     found = store.records("fingerprints").scan(prefixes, most)
     return [
-        (fingerprint, listed[0][1].value if listed else b"")
+        (fingerprint, _first_sketch(listed))
         for (fingerprint, ids), listed in zip(leaving.items(), found, strict=True)
         if ids.issuperset(rows.listing_id(key) for key, _ in listed)
     ]
 
 
 def first_listed(store: Store, fingerprints: Sequence[int]) -> list[bytes | None]:
-    """The value of a listing of each fingerprint (its sketch, if it identifies one), None if it lists no
-    document."""
+    """The sketch in a listing of each fingerprint (b"" if it is damaged or there is none), None for one that
+    lists no document."""
     prefixes = list(map(rows.listing_prefix, fingerprints))
     found = store.records("fingerprints").scan(prefixes, limit=1) if prefixes else []
-    return [listed[0][1].value if listed else None for listed in found]
+    return [_first_sketch(listed) if listed else None for listed in found]
+
+
+def _first_sketch(listed: Sequence[Row]) -> bytes:
+    """The sketch of the first of some listings, b"" if there is none."""
+    return rows.usable_sketch(listed[0][0], listed[0][1].value) if listed else b""
 
 
 def batch_of(
@@ -502,8 +510,8 @@ def _changed(
         cells = store.records("fingerprints").get(keys)
         same = [
             number
-            for number, cell in zip(same, cells, strict=True)
-            if cell is not None and cell.value == batch.sketches[number]
+            for number, key, cell in zip(same, keys, cells, strict=True)
+            if cell is not None and cell.value == checked(key, batch.sketches[number])
         ]
     settled = set(same)
     return [number for number in range(len(batch.ids)) if number not in settled]
@@ -562,7 +570,8 @@ def _stored(
 
 
 def _tombstone(document: str, known: Known) -> tuple[bytes, bytes]:
-    return rows.document_key(document), Entry(known.entry.fingerprint, State.DELETED).encode()
+    key = rows.document_key(document)
+    return key, Entry(known.entry.fingerprint, State.DELETED).encode(key)
 
 
 def _older(found: Sequence[Known | None], versions: Sequence[int]) -> list[int]:

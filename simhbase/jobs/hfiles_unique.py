@@ -125,15 +125,16 @@ class UniqueDocuments:
 
 def _layers(cells: Mapping[str, NamedCells]) -> Iterator[Now]:
     """Stored and claimed entries, in layers with at most one per id."""
-    entries = {document: list(_entries(named)) for document, named in cells.items()}
+    entries = {
+        document: list(_entries(formats.document_key(document), named)) for document, named in cells.items()
+    }
     for number in range(max(map(len, entries.values()), default=0)):
         yield {document: found[number] for document, found in entries.items() if number < len(found)}
 
 
-def _entries(named: NamedCells) -> Iterator[Entry]:
+def _entries(key: bytes, named: NamedCells) -> Iterator[Entry]:
     for name, cell in named.items():
         if name:
-            if pending := PendingCell.decode(cell.value):
-                yield pending.entry
-        elif (entry := formats.entry(cell.value)).stored:
+            yield PendingCell.decode(key, cell.value).entry
+        elif (entry := Entry.decode(key, cell.value)).stored:
             yield entry

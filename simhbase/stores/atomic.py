@@ -22,6 +22,7 @@ from simhbase.stores.base import (
     Version,
     now,
 )
+from simhbase.stores.meta import Meta
 from simhbase.stores.pool import Pool
 
 R = TypeVar("R", bound=Records)
@@ -47,8 +48,8 @@ class BaseStore(Generic[R]):
 
     @cached_property
     def _ttl(self) -> int | None:
-        (cell,) = self.records("meta").get([TTL_ROW])
-        return None if cell is None else int(cell.value)
+        seconds = Meta(self).get(TTL_ROW)
+        return None if seconds is None else int(seconds)
 
     def now(self) -> int:
         return now()

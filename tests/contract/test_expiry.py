@@ -19,6 +19,7 @@ from simhbase.model import Document
 from simhbase.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.base import now
+from simhbase.stores.meta import Meta
 from tests.command_line import texts
 from tests.contract.conftest import EMBEDDED, Backend, kind_called, with_profiles
 from tests.contract.plain import all_rows
@@ -213,7 +214,7 @@ def test_stores_have_none_by_default(atomic: Backend) -> None:
 
 def test_what_an_interrupted_creation_left_does_not_count(atomic: Backend) -> None:
     store = atomic.fresh()
-    store.records("meta").put([(b"ttl", b"5")])
+    Meta(store).put([(b"ttl", b"5")])
     write_profile(store, Profile(verify=False))
     assert store.ttl() is None
 

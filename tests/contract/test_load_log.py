@@ -189,12 +189,12 @@ class Failing:
     def __getattr__(self, name):
         return getattr(self._records, name)
 
-    def compare_and_set(self, *arguments):
+    def compare_and_set(self, *arguments, **named):
         if not self._fails:
-            return self._records.compare_and_set(*arguments)
+            return self._records.compare_and_set(*arguments, **named)
         self._fails = False
         if self._carried_out:
-            self._records.compare_and_set(*arguments)
+            self._records.compare_and_set(*arguments, **named)
         raise StoreUnreachable("for a test")
 
 

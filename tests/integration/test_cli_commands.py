@@ -17,6 +17,7 @@ import simhbase
 from simhbase.admin.check import STRAY_LISTING, UNLISTED
 from simhbase.cli import cli
 from simhbase.index.rows import document_key, listing_key
+from simhbase.stores.meta import Meta
 from simhbase.text.idf import read_table
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
 
@@ -420,8 +421,8 @@ def test_a_machine_that_makes_other_fingerprints_is_refused_for_texts_alone(tmp_
     documents(tmp_path / "a.jsonl", [NEWS])
     result("load", "--set", "verify=false", "a.jsonl", *STORE, cwd=tmp_path)
     with simhbase.open(f"rocksdb:{tmp_path}/s.db") as index:
-        meta = index.store.records("meta")
-        profile = json.loads(meta.get([b"profile"])[0].value)
+        meta = Meta(index.store)
+        profile = json.loads(meta.get(b"profile"))
         here, profile["probes"][0] = profile["probes"][0], "0123456789abcdef"
         meta.put([(b"profile", json.dumps(profile).encode())])
 

@@ -11,6 +11,7 @@ from simhbase.admin.check import STRAY_LISTING, STRAY_ROW, UNINDEXED, UNLISTED, 
 from simhbase.cli import COMMANDS
 from simhbase.drawers.rowkeys import decode
 from simhbase.index.rows import Entry, document_key, listing_key
+from simhbase.stores.meta import Meta
 from simhbase.stores.rocksdb.database import RocksBatch
 from simhbase.stores.rocksdb.store import RocksStore
 from tests.command_line import documents, fingerprints, result, run, texts
@@ -176,7 +177,8 @@ def test_a_repair_ends_where_texts_are_needed(tmp_path):
         (fingerprint,) = index.fingerprints(["d0"])
         records = index.store.records("documents")
         (cell,) = records.get([document_key("d0")])
-        records.put([(document_key("d0"), Entry(fingerprint).encode())], cell.version)
+        key = document_key("d0")
+        records.put([(key, Entry(fingerprint).encode(key))], cell.version)
     done = run("check", *STORE, cwd=tmp_path)
     assert b"Error: problems were found; load the texts again" in done.stderr
     assert result("check", "--repair", *STORE, cwd=tmp_path, exit_code=1)["passes"] == 1
@@ -188,7 +190,7 @@ def test_a_damaged_profile_is_named(tmp_path):
         index.store.records("meta").put([(b"profile", b"{oops")])
     done = run("check", *STORE, cwd=tmp_path)
     assert done.returncode == 1
-    assert b"the profile of rocksdb:s.db is damaged" in done.stderr
+    assert b"the row 'profile' of the table meta of rocksdb:s.db is damaged" in done.stderr
 
 
 # --- stores of other versions ---
@@ -198,8 +200,8 @@ def test_every_command_refuses_a_store_of_another_format_and_says_what_to_do(tmp
     documents(tmp_path / "a.jsonl", texts(2))
     result("load", "a.jsonl", *STORE, cwd=tmp_path)
     with simhbase.open(f"rocksdb:{tmp_path}/s.db") as index:
-        meta = index.store.records("meta")
-        profile = json.loads(meta.get([b"profile"])[0].value) | {"format": 1}
+        meta = Meta(index.store)
+        profile = json.loads(meta.get(b"profile")) | {"format": 1}
         meta.put([(b"profile", json.dumps(profile).encode())])
     for command in (
         ("load", "a.jsonl"),

@@ -51,7 +51,7 @@ def content(path: Path) -> dict[str, int]:
     with simhbase.open(f"rocksdb:{path}", access="read") as index:
         assert not Checker(index.store, index.profile.index_scheme).check().problems
         return {
-            document_id(key): Entry.decode(cell.value).fingerprint
+            document_id(key): Entry.decode(key, cell.value).fingerprint
             for batch in index.store.records("documents").iterate()
             for key, cell in batch
         }

@@ -326,12 +326,13 @@ def put_listing(key: bytes) -> Callable[[Store], None]:
     return lambda store: store.records("fingerprints").put([(key, b"")], VERSION)
 
 
-ENTRY = Entry(FAR).encode()
+ENTRY = Entry(FAR).encode(rows.document_key("bad"))
 DAMAGES = {
     "wrong rows": (add_wrong_rows, {WRONG_ROW: 2}),
     "stray rows": (lambda store: store.drawers.add(encode(as_array(FAR), LAYOUT)), {STRAY_ROW: 10}),
     "empty value": (put_document(b""), {UNREADABLE: 1}),
     "unknown state": (put_document(ENTRY[:8] + b"\x09"), {UNREADABLE: 1}),
+    "another state": (put_document(ENTRY[:8] + b"\x02" + ENTRY[9:]), {UNREADABLE: 1}),
     "longer value": (put_document(ENTRY + b"1234"), {UNREADABLE: 1}),
     "key that is no text": (put_document(ENTRY, b"\0\0\0\0\xff"), {UNREADABLE: 1}),
     "key under another hash": (put_document(ENTRY, b"\0\0\0\0bad"), {UNREADABLE: 1}),

@@ -186,7 +186,9 @@ def damage(store: Store, scheme: Scheme) -> None:
         store.records("fingerprints").delete([rows.listing_key(F1, "a")])
     sketch = fingerprints(scheme, F2).sketch_bytes()[0] if scheme.listed_sketching else b""
     store.records("fingerprints").put([(rows.listing_key(F2, "stray"), sketch)], 5)
-    store.records("documents").put([(b"no document", Entry(F2).encode()), (b"nor this", b"")], 5)
+    store.records("documents").put(
+        [(b"no document", Entry(F2).encode(b"no document")), (b"nor this", b"")], 5
+    )
 
 
 @pytest.mark.parametrize("torn", [False, True], ids=["between calls", "within a call"])

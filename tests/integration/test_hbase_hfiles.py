@@ -242,7 +242,7 @@ def leave_pending(index: Index, document: str, fingerprint: int) -> None:
     cell = PendingCell(0, fingerprint, lease=200)
     store.put_pending(
         b"t" * TOKEN_BYTES,
-        [(document_key(document), cell.encode())],
+        [(document_key(document), cell.encode(document_key(document)))],
         batch.listings(SCHEME),
         batch.index_keys(SCHEME),
         [now()],

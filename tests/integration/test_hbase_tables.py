@@ -19,6 +19,7 @@ from simhbase.stores.hbase import check_tables, create_tables, specification
 from simhbase.stores.hbase import schema as ddl
 from simhbase.stores.hbase.administration import idl
 from simhbase.stores.hbase.schema import Options
+from simhbase.stores.meta import Meta
 from tests.cluster import Cluster
 from tests.command_line import result, run, run_alone
 from tests.relay import LOCALHOST
@@ -259,10 +260,10 @@ def test_a_life_of_tables_on_the_command_line(url, connection, tmp_path):
 def test_a_pipeline_that_answers_differently_is_refused(url, tmp_path):
     result("tables", "create", "--store", url, "--regions", 2, cwd=tmp_path)
     with closing(open_store(url, "write")) as store:
-        (found,) = store.records("meta").get([b"profile"])
-        stored = json.loads(found.value)
+        found = Meta(store).get(b"profile")
+        stored = json.loads(found)
         stored["probes"][0] = "0" * 16
-        store.records("meta").put([(b"profile", json.dumps(stored).encode())])
+        Meta(store).put([(b"profile", json.dumps(stored).encode())])
     assert run("tables", "check", "--store", url, cwd=tmp_path).returncode == 12
 
 

@@ -404,7 +404,7 @@ def test_a_lost_sketch_is_told_its_document_is_no_match_and_loading_again_mends_
         else:
             key, table = document_key("a"), index.store.records("documents")
             (cell,) = table.get([key])
-            table.put([(key, Entry(fingerprint).encode())], cell.version)
+            table.put([(key, Entry(fingerprint).encode(key))], cell.version)
         assert index.find(a, min_similarity=0.5).matches == ()
         assert found(index.find(b)) == ["b"]
         for repair in (False, True):

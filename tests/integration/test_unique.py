@@ -95,7 +95,7 @@ def content(index: Index) -> dict[str, int]:
     """What is stored, and nothing half done."""
     assert not Checker(index.store, index.profile.index_scheme).check().problems
     entries = {
-        document_id(key): Entry.decode(cell.value)
+        document_id(key): Entry.decode(key, cell.value)
         for batch in index.store.records("documents").iterate()
         for key, cell in batch
     }

@@ -24,6 +24,8 @@ from simhbase.jobs.checkpoints import BatchDecision
 from simhbase.model import Fingerprint, Muted
 from simhbase.profile import Profile
 from simhbase.stores import create_store
+from simhbase.stores.checked import checked
+from simhbase.stores.meta import Meta
 from simhbase.stores.redis.drawers import NAME_BYTES, packed_rows
 from simhbase.text.boilerplate import Boilerplate
 from tests import examples
@@ -94,8 +96,8 @@ def test_the_worked_segments():
 
 def test_the_rows_of_documents():
     key = rows.document_key("a1")
-    stored = [row(key, Entry(A1, state).encode()) for state in (State.STORED, State.DELETED)]
-    assert lines_of("documents") == [*stored, row(key, Entry(A1, State.STORED, SKETCH).encode())]
+    stored = [row(key, Entry(A1, state).encode(key)) for state in (State.STORED, State.DELETED)]
+    assert lines_of("documents") == [*stored, row(key, Entry(A1, State.STORED, SKETCH).encode(key))]
 
 
 def test_the_rows_of_documents_with_tags():
@@ -105,14 +107,15 @@ def test_the_rows_of_documents_with_tags():
         Entry(A1, tags=(("source", "wire"), *TAGS)),
         Entry(A1, State.STORED, SKETCH, tags=TAGS),
     ]
-    assert lines_of("documents tagged") == [row(key, entry.encode()) for entry in entries]
+    assert lines_of("documents tagged") == [row(key, entry.encode(key)) for entry in entries]
 
 
 def test_the_cells_of_claims():
     first, third = PendingCell(0, A1, 10_000), PendingCell(2, A1, 10_000, SKETCH)
     cells = [first, third, replace(third, tags=TAGS)]
-    assert [bytes.fromhex(example) for example in lines_of("pending")] == [cell.encode() for cell in cells]
-    assert [PendingCell.decode(cell.encode()) for cell in cells] == cells
+    key = rows.document_key("a1")
+    assert [bytes.fromhex(example) for example in lines_of("pending")] == [cell.encode(key) for cell in cells]
+    assert [PendingCell.decode(key, cell.encode(key)) for cell in cells] == cells
 
 
 def test_the_rows_of_batches_of_claims():
@@ -120,13 +123,13 @@ def test_the_rows_of_batches_of_claims():
     decided = BatchRow(7, decisions)
     rows_ = [decided, replace(decided, frozen=True, beat=2), BatchRow(0, frozen=True)]
     key = rows.batch_key(bytes(range(16)))
-    assert lines_of("batches") == [row(key, each.encode()) for each in rows_]
+    assert lines_of("batches") == [row(key, checked(key, each.encode())) for each in rows_]
     assert [BatchRow.decode(each.encode()) for each in rows_] == rows_
 
 
 def test_the_rows_of_fingerprints():
     key = rows.listing_key(A1, "a1")
-    assert lines_of("fingerprints") == [row(key, b""), row(key, SKETCH)]
+    assert lines_of("fingerprints") == [row(key, b""), row(key, checked(key, SKETCH))]
 
 
 def test_the_rows_of_obsolete():
@@ -136,8 +139,8 @@ def test_the_rows_of_obsolete():
 @pytest.mark.parametrize(
     ("table", "key", "values"),
     [
-        ("documents", rows.document_key("a1"), [Entry(A1).encode()]),
-        ("fingerprints", rows.listing_key(A1, "a1"), [b"", SKETCH]),
+        ("documents", rows.document_key("a1"), [Entry(A1).encode(rows.document_key("a1"))]),
+        ("fingerprints", rows.listing_key(A1, "a1"), [b"", checked(rows.listing_key(A1, "a1"), SKETCH)]),
     ],
 )
 def test_rocksdb_puts_the_version_in_front(tmp_path, table, key, values):
@@ -154,7 +157,7 @@ def test_the_profile_names_the_format_and_a_token_of_its_own():
     for _ in range(2):
         with closing(create_store("memory:")) as store:
             write_profile(store, Profile(verify=False))
-            profiles.append(orjson.loads(store.records("meta").get([b"profile"])[0].value))
+            profiles.append(orjson.loads(Meta(store).get(b"profile")))
     assert f"This is format {profiles[0]['format']}," in PAGE
     tokens = [bytes.fromhex(profile["token"]) for profile in profiles]
     assert list(map(len, tokens)) == [8, 8]
@@ -166,9 +169,7 @@ def test_what_is_noted_of_a_load():
         load = LoadLog.begin(store, "nightly", "task")
         load.advance([{"chunks": 8, "digest": "00", "rejects": [3], "sources": {}, "kept_out": {}}])
         load.note_pending({"digest": "00", **BatchDecision().encode()})
-        found = {
-            key: orjson.loads(cell.value) for rows in store.records("meta").iterate() for key, cell in rows
-        }
+        found = {key: orjson.loads(value) for key, value in Meta(store).under(b"load")}
         load.remove()
     assert found.keys() == {b"load/nightly", b"load-part/nightly\0" + bytes(8), b"load-pending/nightly"}
     state = found[b"load/nightly"]
@@ -189,10 +190,10 @@ def test_the_mute_list():
     with closing(create_store("memory:")) as store:
         muted = MuteList(store, clock=lambda: since)
         muted.mute(entries)
-        (cell,) = store.records("meta").get([b"muted"])
+        value = Meta(store).get(b"muted")
         assert muted.entries() == entries
     (example,) = (body for title, body in BLOCKS if title == "muted")
-    assert cell.value.decode() == example.replace("\n", "")
+    assert value.decode() == example.replace("\n", "")
 
 
 def test_a_boilerplate_file():

@@ -16,6 +16,7 @@ from simhbase.index.claim_batch import ClaimContext, ClaimKind
 from simhbase.index.rows import BATCH_ROWS
 from simhbase.index.writer import DocumentBatch
 from simhbase.model import Claim
+from simhbase.stores.meta import Meta
 from tests.claiming import FAR, SCHEME, A, claims_of, fingerprints_of, stored_in
 from tests.simulated import NAMED, Answer, Call, Server, SimulatedStore, table_of, visible
 
@@ -266,7 +267,7 @@ def test_what_one_of_them_meets_the_others_do_not():
     gate = Gate()
     leave_a_dead_claim(gate, A, lease=LONG)
     (row,) = visible(table_of(gate.server.state, NAMED))
-    SimulatedStore(gate.ask).records("meta").put([(BATCH_ROWS + row.key[-16:], b"no row of a batch")])
+    Meta(SimulatedStore(gate.ask)).put([(BATCH_ROWS + row.key[-16:], b"no row of a batch")])
     with one_on_its_way(gate) as claiming:
         others = [claiming.begin(f"far {number}", far(number)) for number in range(2, 6)]
         near = claiming.begin("near", NEAR)

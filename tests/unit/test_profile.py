@@ -13,6 +13,7 @@ from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, TablesMissin
 from simhbase.index.stored_profile import FORMAT, probes, read_profile, write_profile
 from simhbase.profile import Profile, make_profile
 from simhbase.stores import create_store
+from simhbase.stores.meta import Meta
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import IdfTable
 
@@ -25,8 +26,7 @@ def store():
 
 
 def stored_record(store):
-    (cell,) = store.records("meta").get([b"profile"])
-    return orjson.loads(cell.value)
+    return orjson.loads(Meta(store).get(b"profile"))
 
 
 def test_a_profile_comes_back_as_it_was(store):
@@ -203,7 +203,7 @@ def test_bands_are_chosen_for_the_least_value_of_a_rising_threshold():
 def test_a_profile_with_an_unknown_parameter_is_refused_by_its_name(store):
     write_profile(store, Profile(verify=False))
     record = stored_record(store)
-    store.records("meta").put([(b"profile", orjson.dumps(record | {"folding": "strict"}))])
+    Meta(store).put([(b"profile", orjson.dumps(record | {"folding": "strict"}))])
     with pytest.raises(ProfileMismatch, match=r"\(folding\): install the simhbase that made"):
         read_profile(store)
 
@@ -258,7 +258,7 @@ def test_a_pipeline_that_answers_differently_is_refused_with_both_answers(store)
     record = stored_record(store)
     stored = record["probes"][7]
     record["probes"][7] = "00000000deadbeef"
-    store.records("meta").put([(b"profile", orjson.dumps(record))])
+    Meta(store).put([(b"profile", orjson.dumps(record))])
     found = read_profile(store)
     with pytest.raises(
         ProfileMismatch, match=f"fixed text 8 is 00000000deadbeef in the store and {stored} here"
@@ -273,7 +273,7 @@ def test_the_tokenizer_is_that_of_the_creator_and_is_not_compared(store):
     write_profile(store, Profile(verify=False))
     record = stored_record(store)
     assert record["tokenizer"] == installed
-    store.records("meta").put([(b"profile", orjson.dumps(record | {"tokenizer": "jieba 0.0.1"}))])
+    Meta(store).put([(b"profile", orjson.dumps(record | {"tokenizer": "jieba 0.0.1"}))])
     found = read_profile(store)
     assert found.profile.describe()["tokenizer"] == "jieba 0.0.1"
     assert found.profile == Profile(verify=False)
@@ -313,7 +313,7 @@ def test_another_format_is_refused_with_what_to_do(store, number):
     """A store of another format is neither read nor written; the error says to load the documents again."""
     write_profile(store, Profile(verify=False))
     other = {"format": number, "token": "1"}
-    store.records("meta").put([(b"profile", orjson.dumps(other))])
+    Meta(store).put([(b"profile", orjson.dumps(other))])
     with pytest.raises(ProfileMismatch, match=rf"format {number}, this one reads format {FORMAT}") as refused:
         read_profile(store)
     assert refused.value.exit_code == 12
@@ -358,7 +358,7 @@ def test_a_damaged_piece_of_a_users_idf_table_is_noticed(store):
     write_profile(store, Profile(verify=False, weights="tfidf", idf=table))
     ((key, _),) = store.records("meta").scan([b"idf/"], limit=9)[0]
     assert key == f"idf/{table.digest}/000000".encode()
-    store.records("meta").put([(key, zlib.compress(b"a 1\n"))])
+    Meta(store).put([(key, zlib.compress(b"a 1\n"))])
     with pytest.raises(ProfileMismatch, match="IDF table"):
         read_profile(store)
 

@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 from simhbase.errors import StoreFailed
 from simhbase.index import rows
-from simhbase.index.rows import Entry, Obsolete, State
+from simhbase.index.rows import Entry, Obsolete, PendingCell, State
+from simhbase.stores.checked import CHECKSUM_BYTES, checked
 from simhbase.stores.strings import Strings
 
 F = 0x0123456789ABCDEF
+KEY = rows.document_key("a1")
 VERSION = 0x0192_0000_0001
 
 UINT64 = st.integers(0, 2**64 - 1)
@@ -34,8 +36,8 @@ def test_a_document_key_is_a_hash_and_the_id():
     ],
 )
 def test_an_entry_is_fingerprint_state_and_sketch(entry, expected):
-    assert entry.encode().hex() == expected.replace(" ", "")
-    assert Entry.decode(entry.encode()) == entry
+    assert entry.encode(KEY)[:-CHECKSUM_BYTES].hex() == expected.replace(" ", "")
+    assert Entry.decode(KEY, entry.encode(KEY)) == entry
 
 
 TAGS = (("source", "wire"), ("tenant", "a"))
@@ -49,11 +51,8 @@ TAGS = (("source", "wire"), ("tenant", "a"))
     ],
 )
 def test_tags_are_before_the_sketch_and_the_state_says_that_they_are_there(entry, expected):
-    assert entry.encode().hex() == expected.replace(" ", "")
-    assert Entry.decode(entry.encode()) == entry
-    for size in range(9, len(entry.encode()) - len(entry.sketch)):
-        with pytest.raises(StoreFailed, match="check --repair"):
-            Entry.decode(entry.encode()[:size])
+    assert entry.encode(KEY)[:-CHECKSUM_BYTES].hex() == expected.replace(" ", "")
+    assert Entry.decode(KEY, entry.encode(KEY)) == entry
 
 
 @pytest.mark.parametrize(
@@ -62,14 +61,41 @@ def test_tags_are_before_the_sketch_and_the_state_says_that_they_are_there(entry
 )
 def test_what_are_no_tags_is_no_entry(tail):
     with pytest.raises(StoreFailed, match="check --repair"):
-        Entry.decode(bytes.fromhex(f"0123456789abcdef {tail}"))
+        Entry.decode(KEY, checked(KEY, bytes.fromhex(f"0123456789abcdef {tail}")))
 
 
 def test_what_is_no_entry_is_refused_with_what_to_do():
-    good = Entry(F).encode()
+    good = Entry(F).encode(KEY)[:-CHECKSUM_BYTES]
     for value in (b"", good[:-1], good[:8] + b"\x00", good[:8] + b"\x03", good[:8] + b"\x03abc"):
         with pytest.raises(StoreFailed, match="check --repair"):
-            Entry.decode(value)
+            Entry.decode(KEY, checked(KEY, value))
+
+
+SKETCH = b"\xa1\xb2\xc3"
+ROWS = {
+    "document": (KEY, Entry(F, sketch=SKETCH, tags=TAGS).encode(KEY), Entry.decode),
+    "tombstone": (KEY, Entry(F, State.DELETED).encode(KEY), Entry.decode),
+    "claim": (KEY, PendingCell(2, F, 10_000, SKETCH, TAGS).encode(KEY), PendingCell.decode),
+    "listing": (rows.listing_key(F, "a1"), checked(rows.listing_key(F, "a1"), SKETCH), rows.listed_sketch),
+}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_a_row_with_any_bit_flipped_or_cut_or_under_another_key_is_damaged(kind):
+    """Damage anywhere in a value, its sketch and tags included, is an error that names the row."""
+    key, value, decode = ROWS[kind]
+    decode(key, value)
+    damaged = [value[:size] for size in range(len(value))]
+    damaged += [value + b"\0", *(flipped(value, bit) for bit in range(8 * len(value)))]
+    for each in damaged:
+        with pytest.raises(StoreFailed, match=f"'a1' in the table .* is damaged.*{key.hex()}"):
+            decode(key, each)
+    with pytest.raises(StoreFailed, match="is damaged"):
+        decode(key[:-1] + b"2", value)
+
+
+def flipped(value: bytes, bit: int) -> bytes:
+    return (int.from_bytes(value) ^ 1 << bit).to_bytes(len(value))
 
 
 def test_a_listing_is_fingerprint_and_id():
@@ -99,7 +125,9 @@ def test_what_is_no_obsolete_row_is_told():
 @given(IDS, UINT64, TIMES)
 def test_keys_come_back_as_ids(document, fingerprint, time):
     assert rows.document_id(rows.document_key(document)) == document
-    assert rows.parse_document(rows.document_key(document), Entry(fingerprint).encode()) == (
+    assert rows.parse_document(
+        rows.document_key(document), Entry(fingerprint).encode(rows.document_key(document))
+    ) == (
         document,
         Entry(fingerprint),
     )
@@ -136,7 +164,7 @@ TAGGED = st.dictionaries(TEXTS, TEXTS, max_size=16).map(lambda tags: tuple(sorte
 @given(UINT64, st.sampled_from(State), SKETCHES, TAGGED)
 def test_entries_come_back_as_they_were(fingerprint, state, sketch, tags):
     entry = Entry(fingerprint, state, sketch, tags)
-    assert Entry.decode(entry.encode()) == entry
+    assert Entry.decode(KEY, entry.encode(KEY)) == entry
 
 
 @pytest.mark.parametrize("sketch_bytes", [0, 3])
@@ -148,9 +176,11 @@ def test_rows_of_many_documents_are_those_of_each(sketch_bytes, tags):
     values, encoded = np.array(fingerprints, np.uint64), Strings.of([each.encode() for each in ids])
     assert rows.document_keys(encoded).to_list() == list(map(rows.document_key, ids))
     assert rows.listing_keys(values, encoded).to_list() == list(map(rows.listing_key, fingerprints, ids))
-    assert rows.document_values(values, sketches, tags).to_list() == [
-        Entry(fingerprint, State.STORED, sketch.tobytes(), tags=tagged).encode()
-        for fingerprint, sketch, tagged in zip(fingerprints, sketches, tags or [()] * 3, strict=True)
+    assert rows.document_values(rows.document_keys(encoded), values, sketches, tags).to_list() == [
+        Entry(fingerprint, State.STORED, sketch.tobytes(), tags=tagged).encode(rows.document_key(id_))
+        for id_, fingerprint, sketch, tagged in zip(
+            ids, fingerprints, sketches, tags or [()] * 3, strict=True
+        )
     ]
 
 

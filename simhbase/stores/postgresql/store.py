@@ -16,6 +16,7 @@ from simhbase.errors import StoreFailed, TablesMissing
 from simhbase.progress import Progress, no_progress
 from simhbase.stores.atomic import ServerStore
 from simhbase.stores.base import Access, Changes, now
+from simhbase.stores.meta import Meta
 from simhbase.stores.postgresql import durability, sql
 from simhbase.stores.postgresql.client import Client, Connection, last_row
 from simhbase.stores.postgresql.drawers import INDEX, PostgresDrawers
@@ -68,8 +69,8 @@ class PostgresStore(ServerStore[PostgresRecords]):
     def drawers(self) -> PostgresDrawers:
         # Not when it is opened: another process may be creating the tables.
         if self._drawers is None:
-            (cell,) = self.records("meta").get([_LAYOUT])
-            layout = None if cell is None else layout_called(cell.value.decode())
+            name = Meta(self).get(_LAYOUT)
+            layout = None if name is None else layout_called(name.decode())
             self._drawers = PostgresDrawers(self._client, layout)
         return self._drawers
 
@@ -124,7 +125,7 @@ class PostgresStore(ServerStore[PostgresRecords]):
         with self.exclusive():
             self._drawers = PostgresDrawers(self._client, layout)
             self._drawers.create()
-            meta = self.records("meta")
+            meta = Meta(self)
             meta.delete([_LAYOUT])
             for statement in sql.near(self._quoted, layout):
                 self._client.run("creating", statement)

@@ -1,0 +1,96 @@
+"""The table meta: rows by name, each with a checksum. The counter of tickets has none, as HBase counts only
+in plain integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from simhbase.errors import StoreFailed
+from simhbase.stores.arrays import after_prefix
+from simhbase.stores.base import Records, RecordTable, Row
+from simhbase.stores.checked import checked, is_intact, unchecked
+
+TICKETS = b"claim tickets"  # counter of the batches of claims, where many processes write
+_COUNTER_BYTES = 8
+_RESTORE = "Restore the store from a copy"
+_REMEDIES = (
+    (b"muted", "'simhbase check --repair' removes the list: then mute again what was on it"),
+    (b"load", "'simhbase check --repair' removes it: the load then begins from its first document"),
+    (b"claims/", "'simhbase vacuum' removes it when it has not changed for a day"),
+)
+
+
+class _Tables(Protocol):
+    """What is needed of a store."""
+
+    @property
+    def url(self) -> str: ...
+
+    def records(self, table: RecordTable) -> Records: ...
+
+
+class Meta:
+    """The rows of a store's table meta, without their checksums. Raises StoreFailed for a damaged row, with
+    its name and what to do."""
+
+    def __init__(self, store: _Tables) -> None:
+        self._rows = store.records("meta")
+        self._url = store.url
+
+    def get(self, key: bytes) -> bytes | None:
+        (value,) = self.get_many([key])
+        return value
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of keys, None if a key is absent."""
+        cells = self._rows.get(keys)
+        return [cell and self._read(key, cell.value) for key, cell in zip(keys, cells, strict=True)]
+
+    def under(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows whose keys begin with a prefix, in order."""
+        for rows in self._rows.iterate(prefix, after_prefix(prefix)):
+            yield from ((key, self._read(key, cell.value)) for key, cell in rows)
+
+    def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        self._rows.put([(key, checked(key, value)) for key, value in rows])
+
+    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
+        """As `Records.compare_and_set`."""
+        before = None if expected is None else checked(key, expected)
+        return self._rows.compare_and_set(key, before, checked(key, value), never_empty=True)
+
+    def delete(self, keys: Sequence[bytes]) -> None:
+        self._rows.delete(keys)
+
+    def delete_under(self, prefix: bytes) -> None:
+        """Delete the rows whose keys begin with a prefix, also damaged ones."""
+        for rows in self._rows.iterate(prefix, after_prefix(prefix)):
+            self._rows.delete([key for key, _ in rows])
+
+    def _read(self, key: bytes, value: bytes) -> bytes:
+        try:
+            return unchecked(key, value)
+        except ValueError as error:
+            raise StoreFailed(
+                f"the row {shown(key)} of the table meta of {self._url} is damaged: {error}. {remedy(key)}"
+            ) from error
+
+
+def damaged_in(rows: Sequence[Row]) -> list[bytes]:
+    """The keys of the damaged ones among some rows of meta."""
+    return [key for key, cell in rows if not _is_whole(key, cell.value)]
+
+
+def _is_whole(key: bytes, value: bytes) -> bool:
+    return len(value) == _COUNTER_BYTES if key == TICKETS else is_intact(key, value)
+
+
+def shown(key: bytes) -> str:
+    """The name of a row, for messages."""
+    return repr(key.decode(errors="backslashreplace"))
+
+
+def remedy(key: bytes) -> str:
+    """What to do about a damaged row."""
+    return next((advice for start, advice in _REMEDIES if key.startswith(start)), _RESTORE)
