@@ -25,7 +25,6 @@ from simhbase.index.claim_batch import ClaimBatch, ClaimContext, ClaimKind, Rece
 from simhbase.index.writer import DocumentBatch, HintingWriter
 from simhbase.model import Claim
 from simhbase.stores.checked import unchecked
-from simhbase.stores.meta import TICKETS
 from tests.simulated import (
     EMPTY,
     NAME_BYTES,
@@ -425,7 +424,7 @@ def accepted_in(state: State) -> dict[str, int]:
     decided = {
         each.key: unchecked(each.key, each.value or b"")
         for each in visible(table_of(state, "meta"))
-        if each.key != TICKETS
+        if each.key.startswith(rows.BATCH_ROWS)
     }
     for each in visible(table_of(state, NAMED)):
         key, token = each.key[:-NAME_BYTES], each.key[-NAME_BYTES:]
