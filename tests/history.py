@@ -10,7 +10,7 @@ import random
 import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -31,7 +31,7 @@ DELETED_SHARE = 0.3
 QUERIES = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Operation:
     """A document got a fingerprint, or was deleted (None); from when to when that was under way. What was
     never acknowledged has no end."""
@@ -170,26 +170,24 @@ def look_up(what: Sharing, journal: Journal, stop: Event) -> None:
 
 
 class History:
-    """All that was done, by document."""
+    """All that was done, by document. latest: seconds after its beginning in which an operation that was not
+    acknowledged may take effect; in HBase others may end a claim at any time."""
 
-    def __init__(self, operations: dict[str, list[Operation]]) -> None:
-        self._of = {
-            document: sorted(done, key=lambda each: each.end) for document, done in operations.items()
-        }
-        self._ends = {document: [each.end for each in done] for document, done in self._of.items()}
-        # The latest begin among the first so many.
-        self._latest = {
-            document: [-FOREVER, *accumulate((each.begin for each in done), max)]
-            for document, done in self._of.items()
-        }
+    def __init__(self, operations: dict[str, list[Operation]], latest: float = FOREVER) -> None:
+        self._latest = latest
+        self._of = {document: _Register.of(done) for document, done in operations.items()}
+        self._by_fingerprint: dict[int | None, set[str]] = defaultdict(set)
+        for document, done in operations.items():
+            for each in done:
+                self._by_fingerprint[each.fingerprint].add(document)
 
     @staticmethod
-    def of(journals: Sequence[Journal]) -> "History":
+    def of(journals: Sequence[Journal], latest: float = FOREVER) -> "History":
         """What writers have noted."""
         operations: dict[str, list[Operation]] = defaultdict(list)
         for journal in journals:
             under_way: tuple[float, dict[str, int | None]] = (0.0, {})
-            # Of what never ended each document may have been written, whenever that was.
+            # Of what never ended each document may have been written.
             for kind, moment, *more in [*journal.lines(), ("begin", 0.0, {})]:
                 begin, written = under_way
                 if kind == "begin":
@@ -198,61 +196,93 @@ class History:
                     end, declined, under_way = moment, more[0] if more else [], (0.0, {})
                 for document in written.keys() - set(declined):
                     operations[document].append(Operation(written[document], begin, end))
-        return History(operations)
+        return History(operations, latest)
 
     @property
     def documents(self) -> list[str]:
         """All that operations named."""
         return list(self._of)
 
+    def with_fingerprints(self, fingerprints: Iterable[int]) -> set[str]:
+        """The documents that ever were to get one of these."""
+        return {document for each in fingerprints for document in self._by_fingerprint.get(each, ())}
+
     @property
     def acknowledged(self) -> int:
         """How many operations on a document were."""
-        return sum(each.end < FOREVER for done in self._of.values() for each in done)
-
-    @cached_property
-    def longest(self) -> float:
-        """How many seconds the longest of them took."""
-        ended = (each for done in self._of.values() for each in done if each.end < FOREVER)
-        return max((each.end - each.begin for each in ended), default=0.0)
+        return sum(len(each.done) for each in self._of.values())
 
     def possible(self, document: str, begin: float = FOREVER, end: float = FOREVER) -> set[int | None]:
         """What may be read of a document from begin to end; None: nothing."""
-        if document not in self._of:
-            return {None}
-        ends = self._ends[document]
-        latest = self._latest[document][bisect_left(ends, begin)]
-        # What ended later had not begun by then, unless it never ended.
-        first, last = bisect_left(ends, latest), bisect_right(ends, end + self.longest)
-        ended = bisect_left(ends, FOREVER)
-        done = self._of[document]
-        found = {
-            each.fingerprint for each in done[first : min(last, ended)] + done[ended:] if each.begin <= end
-        }
-        return found | {None} if latest == -FOREVER else found
+        register = self._of.get(document)
+        return {None} if register is None else register.possible(begin, end, self._latest)
 
     def last(self, document: str) -> list[Operation]:
         """What was done to it last."""
-        return self._of.get(document, [])[-5:]
+        register = self._of.get(document)
+        return [] if register is None else [*register.done[-5:], *register.endless[-5:]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Register:
+    """The operations on one document. done: by their end; endless: those that were never acknowledged, by
+    their begin; latest: the latest begin among the first so many that are done; earliest: the earliest among
+    all from one on."""
+
+    done: list[Operation]
+    endless: list[Operation]
+    ends: list[float]
+    begins: list[float]
+    latest: list[float]
+    earliest: list[float]
+
+    @staticmethod
+    def of(operations: Iterable[Operation]) -> "_Register":
+        ordered = sorted(operations, key=lambda each: (each.end, each.begin))
+        done = [each for each in ordered if each.end < FOREVER]
+        endless = ordered[len(done) :]
+        begins = [each.begin for each in done]
+        return _Register(
+            done,
+            endless,
+            [each.end for each in done],
+            [each.begin for each in endless],
+            [-FOREVER, *accumulate(begins, max)],
+            [*accumulate(reversed(begins), min)][::-1],
+        )
+
+    def possible(self, begin: float, end: float, delay: float) -> set[int | None]:
+        """What had begun by the end, unless something that had ended by the beginning began after it."""
+        latest = self.latest[bisect_left(self.ends, begin)]
+        found: set[int | None] = {None} if latest == -FOREVER else set()
+        for number in range(bisect_left(self.ends, latest), len(self.done)):
+            if self.earliest[number] > end:
+                break
+            if self.done[number].begin <= end:
+                found.add(self.done[number].fingerprint)
+        first = bisect_left(self.begins, latest - delay)
+        found.update(each.fingerprint for each in self.endless[first : bisect_right(self.begins, end)])
+        return found
 
 
 def assert_shown(what: Sharing, history: History, lookups: Journal) -> int:
     """Everything that lookups showed was so while they ran, nothing was missed or shown twice; returns how
     many there were."""
-    near = what.near
+    near, all_ = what.near, set(what.all)
+    near_ever = {query: history.with_fingerprints(near[query]) & all_ for query in near}
     lines = list(lookups.lines())
     for query, documents, begin, end in lines:
         shown = Shown(query, [(document, value) for document, value in documents], begin, end)
         by_id = dict(shown.documents)
         assert len(by_id) == len(shown.documents), f"twice in {shown}"
-        assert by_id.keys() <= set(what.all)
-        for document in what.all:
+        assert by_id.keys() <= all_, shown
+        for document, value in by_id.items():
             possible = history.possible(document, begin, end)
-            if document in by_id:
-                assert by_id[document] in near[query]
-                assert by_id[document] in possible, f"{document}: {possible}, and {shown}"
-            else:
-                assert not possible <= near[query], f"{document}: {possible}, and {shown}"
+            assert value in near[query]
+            assert value in possible, f"{document}: {possible}, and {shown}"
+        for document in near_ever[query] - by_id.keys():
+            possible = history.possible(document, begin, end)
+            assert not possible <= near[query], f"{document}: {possible}, and {shown}"
     return len(lines)
 
 

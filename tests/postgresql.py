@@ -1,8 +1,9 @@
 """A running PostgreSQL for tests."""
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import ClassVar
 
 import psycopg
 
@@ -13,7 +14,7 @@ class PostgreSQL(Server):
     service = "postgresql"
     space = "schema"
     # What tests kill are clients and the server's processes, not the machine.
-    settings = ("fsync=off", "full_page_writes=off")
+    settings: ClassVar[Sequence[str]] = ("fsync=off", "full_page_writes=off")
 
     @contextmanager
     def largest_file(self, most: int) -> Iterator[None]:

@@ -1,0 +1,116 @@
+"""Workers in processes, which are killed and replaced."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from threading import RLock
+
+from tests.adversary.syncs import note_syncs
+from tests.adversary.workers import Task, Work
+from tests.command_line import COMMAND
+from tests.history import PAUSE, Journal, Sharing
+
+AHEADS = (0, -300_000, 300_000)  # milliseconds by which clocks of workers are ahead; opening takes it off
+PATIENCE = 300.0  # seconds for all to begin
+HOUR = 3_600.0
+
+
+@dataclass
+class Crew:
+    """Workers that share documents. syncs: where those note it that write an embedded store; changing: held
+    by who kills workers, until others are there."""
+
+    what: Sharing
+    folder: Path
+    chance: random.Random
+    crowd: int
+    seconds: float
+    variables: Mapping[str, str] = field(default_factory=dict)
+    command: Sequence[str] = tuple(COMMAND)
+    syncs: Path | None = None
+    running: dict[BaseProcess, tuple[Work, Task]] = field(default_factory=dict)
+    changing: AbstractContextManager[bool] = field(default_factory=RLock)
+    _started: int = 0
+
+    @property
+    def journals(self) -> list[Journal]:
+        return [Journal(path) for path in sorted(self.folder.glob("*.journal"))]
+
+    def start(self, work: Work) -> Task:
+        number = self._started
+        self._started += 1
+        task = Task(
+            self.what,
+            self.journal(work.__name__),
+            self.chance.getrandbits(32),
+            AHEADS[number % len(AHEADS)],
+            self.crowd,
+            # So that what an hour shows can be judged in minutes.
+            max(PAUSE, 0.2 * self.seconds / HOUR),
+            self.command,
+            self.variables,
+        )
+        process = get_context("spawn").Process(target=run, args=(work, task, self.syncs), daemon=True)
+        process.start()
+        self.running[process] = (work, task)
+        return task
+
+    def journal(self, name: str) -> Journal:
+        """One that nobody has written yet."""
+        return Journal(self.folder / f"{self._started}-{name}.journal")
+
+    def replace_one(self) -> None:
+        """Kills a worker, and starts another in its place."""
+        with self.changing:
+            process = self.chance.choice(list(self.running))
+            work, _ = self.running.pop(process)
+            kill(process)
+            self.start(work)
+
+    def stop(self, *works: Work) -> list[Work]:
+        """Kills those who do such work, or all; returns what they did."""
+        stopped = {process: work for process, (work, _) in self.running.items() if not works or work in works}
+        for process in stopped:
+            kill(process)
+            del self.running[process]
+        return list(stopped.values())
+
+    def require_life(self) -> None:
+        for process, (_, task) in list(self.running.items()):
+            assert process.exitcode in (None, -signal.SIGKILL), f"{task.journal.path.name} ended, see stderr"
+
+    def wait_until_all_work(self) -> None:
+        end = time.monotonic() + PATIENCE
+        while not all(self._has_begun(task) for _, task in self.running.values()):
+            self.require_life()
+            assert time.monotonic() < end, "some do not begin"
+            time.sleep(0.2)
+
+    def _has_begun(self, task: Task) -> bool:
+        number = task.journal.path.name.partition("-")[0]
+        return any(self.folder.glob(f"{number}[.-]*.journal"))
+
+    def end(self) -> None:
+        self.stop()
+
+
+def run(work: Work, task: Task, syncs: Path | None) -> None:
+    os.setpgrp()  # what it starts is killed with it
+    if syncs is not None:
+        note_syncs(syncs)
+    work(task)
+
+
+def kill(process: BaseProcess) -> None:
+    assert process.pid is not None
+    with suppress(ProcessLookupError):  # it has not begun
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.join()

@@ -1,0 +1,105 @@
+"""What happens to a PostgreSQL with a synchronous standby."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from tests.adversary.damage import META, Row, damage_a_row
+from tests.adversary.servers import ServerFaults, emptied
+from tests.postgresql import PostgreSQL
+from tests.relay import LOCALHOST, Relay
+from tests.services import Server, started
+
+NAME = "adversary"
+TIMEOUT = 20  # seconds
+SECONDS = 60.0
+LAYOUT = Row("meta", b"layout", "layout", ("open", "check", "migrate"))
+ACCESS = f"host replication simhbase {LOCALHOST}/32 trust\n"
+IN_STEP = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state <> 'async'"
+
+
+class Synchronous(PostgreSQL):
+    settings = (
+        *PostgreSQL.settings,
+        "synchronous_standby_names='*'",
+        "synchronous_commit=remote_apply",
+        "wal_retrieve_retry_interval=200ms",
+    )
+
+
+@dataclass
+class PostgresFaults(ServerFaults):
+    server: PostgreSQL = field(kw_only=True)
+    second: PostgreSQL = field(kw_only=True)
+    committing: ClassVar[str] = "COMMIT\0"
+
+    @staticmethod
+    def url_at(server: Server) -> str:
+        return server.store(NAME, timeout=TIMEOUT)
+
+    def damage_a_row(self) -> str:
+        return damage_a_row(self, [*META, LAYOUT])
+
+    def _promote(self) -> None:
+        self.second.sql("SELECT pg_promote()")
+
+    def _follow(self) -> None:
+        follow(self.server, self.second, self.replication)
+
+    def undo(self) -> None:
+        super().undo()
+        wait_until_in_step(self.server)
+
+
+def follow(primary: PostgreSQL, standby: PostgreSQL, replication: Relay) -> None:
+    """Makes a server, which does not run, a standby; returns when it has what the primary has."""
+    emptied(standby)
+    program, *_ = (primary.folder / "data" / "postmaster.opts").read_text().split()
+    owner = standby.folder.stat()
+    subprocess.run(
+        [
+            *(
+                str(Path(program).with_name("pg_basebackup")),
+                "-R",
+                "-c",
+                "fast",
+                "-D",
+                str(standby.folder / "data"),
+            ),
+            *("-d", f"host={LOCALHOST} port={replication.port} user=simhbase"),
+        ],
+        check=True,
+        cwd="/",
+        user=owner.st_uid,
+        group=owner.st_gid,
+        extra_groups=[],
+    )
+    standby.start()
+    wait_until_in_step(primary)
+
+
+def wait_until_in_step(primary: PostgreSQL) -> None:
+    end = time.monotonic() + SECONDS
+    while primary.sql(IN_STEP) != [(1,)]:
+        assert time.monotonic() < end, "the standby does not follow"
+        time.sleep(0.05)
+
+
+@contextmanager
+def pair() -> Iterator[tuple[PostgreSQL, PostgreSQL, Relay]]:
+    """A primary, its standby, and the relay between them."""
+    with (
+        started(Synchronous) as primary,
+        started(Synchronous) as standby,
+        Relay((LOCALHOST, primary.port)) as replication,
+    ):
+        with (primary.folder / "data" / "pg_hba.conf").open("a") as rules:
+            rules.write(ACCESS)
+        primary.sql("SELECT pg_reload_conf()")
+        standby.stop()
+        follow(primary, standby, replication)
+        yield primary, standby, replication

@@ -1,0 +1,123 @@
+"""What happens to a Redis with a replica."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
+from typing import ClassVar
+
+from simhbase.admin.check import check
+from tests.adversary.damage import copy_beside, require_errors
+from tests.adversary.faults import Kind, lasting
+from tests.adversary.servers import ServerFaults, emptied
+from tests.redis import Redis
+from tests.relay import LOCALHOST, Relay
+from tests.services import Server, started
+
+NAME = "adversary"
+TIMEOUT = 3  # seconds: a change waits for the replica for four fifths of it
+OPTIONS = {"timeout": TIMEOUT, "replicas": 1}
+ASIDE = 5  # number of the database that keeps what is gone
+FILES = "appendonlydir"
+MISSED = "tables|prefix|profile"  # how errors name that all is gone
+SECONDS = 60.0
+
+
+@dataclass
+class RedisFaults(ServerFaults):
+    server: Redis = field(kw_only=True)
+    second: Redis = field(kw_only=True)
+    committing: ClassVar[str] = "change\r\n"
+    _copied: str = ""
+
+    def _of_all_data(self) -> list[Kind]:
+        return [self.lose_all_keys, self.restart_empty, self.lose_the_bitmap]
+
+    @staticmethod
+    def url_at(server: Server) -> str:
+        return server.store(NAME, **OPTIONS)
+
+    def _promote(self) -> None:
+        self.second.command("REPLICAOF", "NO", "ONE")
+
+    def _follow(self) -> None:
+        emptied(self.second)
+        self.second.start()
+        follow(self.second, self.replication)
+
+    def undo(self) -> None:
+        super().undo()
+        follow(self.second, self.replication)
+
+    def lose_all_keys(self) -> None:
+        """They are in another database for a while, which looks as after FLUSHALL."""
+        with self._without_data():
+            self.server.command("SWAPDB", 0, ASIDE)
+            try:
+                self._require_tables_missed()
+            finally:
+                self.server.command("SWAPDB", 0, ASIDE)
+
+    def restart_empty(self) -> None:
+        """The server's files are elsewhere when it starts, for a while."""
+        with self._without_data(), TemporaryDirectory(dir=self.server.folder.parent) as aside:
+            self.server.stop("immediate")
+            moved = shutil.move(self.server.folder / FILES, aside)
+            self.server.start()
+            try:
+                self._require_tables_missed()
+            finally:
+                self.server.stop("immediate")
+                shutil.rmtree(self.server.folder / FILES)
+                shutil.move(moved, self.server.folder)
+                self.server.start()
+
+    def _without_data(self) -> AbstractContextManager[None]:
+        self._copied = copy_beside(self)
+        return self.damaged(MISSED)
+
+    def _require_tables_missed(self) -> None:
+        operations = ("open", "open to write", "find", "documents", "claim", "check", "migrate")
+        require_errors(self, MISSED, operations, self.chance.choice(list(self.victims)), self._copied)
+        time.sleep(self.chance.uniform(0, 3))
+
+    def lose_the_bitmap(self) -> None:
+        """The server evicts the key that says which sets of documents there are; a repair makes it again."""
+        victim = self.chance.choice(list(self.victims))
+        copied = copy_beside(self)
+        named = "documents"
+        with self.damaged(named):
+            self.server.command("DEL", f"{NAME}:documents")
+            try:
+                require_errors(self, named, ("stored", "check", "migrate"), victim, copied)
+            finally:
+                lasting(lambda: check(self.url, repair=True))
+        assert check(self.url).clean
+
+
+def follow(replica: Redis, replication: Relay) -> None:
+    """Returns when the replica has what the primary has."""
+    replica.command("REPLICAOF", LOCALHOST, replication.port)
+    end = time.monotonic() + SECONDS
+    while replica.command("INFO", "replication")["master_link_status"] != "up":
+        assert time.monotonic() < end, "the replica does not follow"
+        time.sleep(0.05)
+
+
+class Replicated(Redis):
+    # A replica that was away gets all data again at once.
+    settings = (*Redis.settings, "repl-diskless-sync-delay=0")
+
+
+@contextmanager
+def pair() -> Iterator[tuple[Redis, Redis, Relay]]:
+    """A primary, its replica, and the relay between them."""
+    with (
+        started(Replicated) as primary,
+        started(Replicated) as replica,
+        Relay((LOCALHOST, primary.port)) as replication,
+    ):
+        follow(replica, replication)
+        yield primary, replica, replication
