@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,16 +85,33 @@ def copy_beside(faults: Faults) -> str:
     return to
 
 
-def require_errors(faults: Faults, named: str, operations: Sequence[str], victim: str, copied: str) -> None:
-    """Each operation fails, and names what is damaged; the copy keeps all its documents."""
+def require_errors(
+    faults: Faults,
+    named: str,
+    operations: Sequence[str],
+    victim: str,
+    copied: str,
+    held: Index | None = None,
+) -> None:
+    """Each operation fails, and names what is damaged; the copy keeps all its documents. held: an index that
+    was opened before the damage; otherwise each operation opens one."""
     value = faults.victims[victim]
+
+    def on_index(call: Callable[[Index], object], access: Access = "read") -> Callable[[], object]:
+        def made() -> object:
+            with nullcontext(held) if held else open_index(faults.url, access=access) as index:
+                return call(index)
+
+        return made
+
     calls: dict[str, Callable[[], object]] = {
-        "open": lambda: open_and(faults.url, lambda index: None),
-        "open to write": lambda: open_and(faults.url, lambda index: None, "write"),
-        "find": lambda: open_and(faults.url, lambda index: index.find_fingerprints([value])),
-        "documents": lambda: open_and(faults.url, lambda index: index.fingerprints([victim])),
-        "stored": lambda: open_and(faults.url, lambda index: sum(1 for _ in index.stored())),
-        "claim": lambda: open_and(faults.url, lambda index: claimed(index, value), "write"),
+        "open": lambda: open_index(faults.url, access="read").close(),
+        "open to write": lambda: open_index(faults.url).close(),
+        "find": on_index(lambda index: index.find_fingerprints([value])),
+        "documents": on_index(lambda index: index.fingerprints([victim])),
+        "stored": on_index(lambda index: sum(1 for _ in index.stored())),
+        "claim": on_index(lambda index: claimed(index, value), "write"),
+        "delete": on_index(lambda index: index.delete([victim]), "write"),
         "check": lambda: checked(faults.url),
         "migrate": lambda: migrate(faults.url, copied, delete_missing=True),
     }
@@ -105,14 +122,13 @@ def require_errors(faults: Faults, named: str, operations: Sequence[str], victim
     assert not missing, f"{len(missing)} documents are gone from a copy, the first {min(missing)}"
 
 
-def open_and(url: str, call: Callable[[Index], object], access: Access = "read") -> object:
-    with open_index(url, access=access) as index:
-        return call(index)
-
-
 def claimed(index: Index, value: int) -> str:
-    claims = index.claim_batch(["claimed/of/damaged"], FingerprintBatch.bare(np.array([value], np.uint64)))
-    return claims.claims[0].outcome
+    (claim,) = index.claim_batch(["claimed/of/damaged"], bare(value)).claims
+    return claim.outcome
+
+
+def bare(value: int) -> FingerprintBatch:
+    return FingerprintBatch.bare(np.array([value], np.uint64))
 
 
 def checked(url: str) -> str:

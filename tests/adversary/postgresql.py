@@ -3,11 +3,13 @@
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from simhbase.index import open_index
 from tests.adversary.damage import META, Row, damage_a_row
 from tests.adversary.servers import ServerFaults, emptied
 from tests.postgresql import PostgreSQL
@@ -16,6 +18,8 @@ from tests.services import Server, started
 
 NAME = "adversary"
 TIMEOUT = 20  # seconds
+WAITED = 3.0  # seconds: far longer than a commit takes
+FAR = 0x3333_3333_3333_3333  # near nothing else
 SECONDS = 60.0
 LAYOUT = Row("meta", b"layout", "layout", ("open", "check", "migrate"))
 ACCESS = f"host replication simhbase {LOCALHOST}/32 trust\n"
@@ -43,6 +47,25 @@ class PostgresFaults(ServerFaults):
 
     def damage_a_row(self) -> str:
         return damage_a_row(self, [*META, LAYOUT])
+
+    def _repeat_while_away(self) -> None:
+        """A commit that waits for the standby when the server is killed is there afterwards. Repeated, it has
+        to wait again: nothing of it is acknowledged."""
+        document = f"{self.crew.what.documents[0]}/away/{self.chance.getrandbits(32)}"
+        threads = ThreadPoolExecutor(2)
+        first = threads.submit(self._add, document)
+        wait([first], WAITED)
+        self.server.stop("immediate")
+        self.server.start()
+        wait([first], TIMEOUT)
+        again = threads.submit(self._add, document)
+        done, _ = wait([again], WAITED)
+        threads.shutdown(wait=False)  # it waits until the server is gone
+        assert not done or again.exception(), "acknowledged without the standby"
+
+    def _add(self, document: str) -> None:
+        with open_index(self.url) as index:
+            index.add_fingerprints([document], [FAR])
 
     def _promote(self) -> None:
         self.second.sql("SELECT pg_promote()")

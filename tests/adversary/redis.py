@@ -2,14 +2,16 @@
 
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 from simhbase.admin.check import check
-from tests.adversary.damage import copy_beside, require_errors
+from simhbase.errors import RetryableError
+from simhbase.index import Index, open_index
+from tests.adversary.damage import bare, copy_beside, require_errors
 from tests.adversary.faults import Kind, lasting
 from tests.adversary.servers import ServerFaults, emptied
 from tests.redis import Redis
@@ -17,9 +19,10 @@ from tests.relay import LOCALHOST, Relay
 from tests.services import Server, started
 
 NAME = "adversary"
-TIMEOUT = 3  # seconds: a change waits for the replica for four fifths of it
+TIMEOUT = 1  # second: a change waits for the replica for four fifths of it
 OPTIONS = {"timeout": TIMEOUT, "replicas": 1}
 ASIDE = 5  # number of the database that keeps what is gone
+FAR = 0x3333_3333_3333_3333  # near nothing else
 FILES = "appendonlydir"
 MISSED = "tables|prefix|profile"  # how errors name that all is gone
 SECONDS = 60.0
@@ -31,6 +34,7 @@ class RedisFaults(ServerFaults):
     second: Redis = field(kw_only=True)
     committing: ClassVar[str] = "change\r\n"
     _copied: str = ""
+    _held: Index | None = None
 
     def _of_all_data(self) -> list[Kind]:
         return [self.lose_all_keys, self.restart_empty, self.lose_the_bitmap]
@@ -53,35 +57,54 @@ class RedisFaults(ServerFaults):
 
     def lose_all_keys(self) -> None:
         """They are in another database for a while, which looks as after FLUSHALL."""
-        with self._without_data():
+        with self._all_missed():
             self.server.command("SWAPDB", 0, ASIDE)
             try:
-                self._require_tables_missed()
+                self._require_errors()
             finally:
                 self.server.command("SWAPDB", 0, ASIDE)
 
     def restart_empty(self) -> None:
         """The server's files are elsewhere when it starts, for a while."""
-        with self._without_data(), TemporaryDirectory(dir=self.server.folder.parent) as aside:
+        files = self.server.folder / FILES
+        with self._all_missed(), TemporaryDirectory(dir=self.server.folder.parent) as aside:
             self.server.stop("immediate")
-            moved = shutil.move(self.server.folder / FILES, aside)
+            moved = shutil.move(files, aside)
             self.server.start()
             try:
-                self._require_tables_missed()
+                self._require_errors()
             finally:
                 self.server.stop("immediate")
-                shutil.rmtree(self.server.folder / FILES)
-                shutil.move(moved, self.server.folder)
+                shutil.rmtree(files)
+                shutil.move(moved, files.parent)
                 self.server.start()
 
-    def _without_data(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def _all_missed(self) -> Iterator[None]:
         self._copied = copy_beside(self)
-        return self.damaged(MISSED)
+        with self.damaged(MISSED), open_index(self.url) as self._held:
+            yield
 
-    def _require_tables_missed(self) -> None:
-        operations = ("open", "open to write", "find", "documents", "claim", "check", "migrate")
-        require_errors(self, MISSED, operations, self.chance.choice(list(self.victims)), self._copied)
+    def _require_errors(self) -> None:
+        victim = self.chance.choice(list(self.victims))
+        held, newly = ("find", "documents", "claim", "delete"), ("open", "open to write", "check", "migrate")
+        require_errors(self, MISSED, held, victim, self._copied, self._held)
+        require_errors(self, MISSED, newly, victim, self._copied)
         time.sleep(self.chance.uniform(0, 3))
+
+    def _repeat_while_away(self) -> None:
+        """What failed, as the replica was away, fails again when it is repeated."""
+        document, value = f"{self.crew.what.documents[0]}/away", FAR
+        with open_index(self.url) as index:
+            calls: Sequence[Callable[[], object]] = (
+                lambda: index.claim_batch([document], bare(value)),
+                lambda: index.add_batch([document], bare(value)),
+                lambda: index.delete([document]),
+                lambda: index.mute(ids=["muted"]),
+            )
+            for call in calls:
+                for _ in range(2):
+                    require_refusal(call)
 
     def lose_the_bitmap(self) -> None:
         """The server evicts the key that says which sets of documents there are; a repair makes it again."""
@@ -104,6 +127,15 @@ def follow(replica: Redis, replication: Relay) -> None:
     while replica.command("INFO", "replication")["master_link_status"] != "up":
         assert time.monotonic() < end, "the replica does not follow"
         time.sleep(0.05)
+
+
+def require_refusal(call: Callable[[], object]) -> None:
+    """A call fails, and may be repeated."""
+    try:
+        answer = call()
+    except RetryableError:
+        return
+    raise AssertionError(f"acknowledged without the replica: {answer}")
 
 
 class Replicated(Redis):

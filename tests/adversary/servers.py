@@ -2,7 +2,8 @@
 
 import shutil
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -63,29 +64,35 @@ class ServerFaults(Faults):
 
     def lose_the_second(self) -> None:
         """It is away for a while: nothing is acknowledged meanwhile."""
+        with self._second_away():
+            time.sleep(self.chance.uniform(2, 8))
+
+    @contextmanager
+    def _second_away(self) -> Iterator[None]:
         self.replication.refuse()
-        time.sleep(self.chance.uniform(2, 8))
-        self.replication.come_back()
+        try:
+            yield
+        finally:
+            self.replication.come_back()
 
     def fail_over(self) -> None:
         """The second server, which was away for a while, takes the place of the first, whose data are lost.
         All that was acknowledged is there."""
-        self.replication.refuse()
-        time.sleep(self.chance.uniform(2, 5))
-        if self.chance.random() < 0.5:  # what is there without acknowledgement may be seen now
+        with self._second_away():
+            self._repeat_while_away()
+            time.sleep(self.chance.uniform(2, 5))
             self.server.stop("immediate")
-            self.server.start()
-            time.sleep(self.chance.uniform(1, 3))
-        self.server.stop("immediate")
-        self._promote()
-        self.server, self.second = self.second, self.server
+            self._promote()
+            self.server, self.second = self.second, self.server
+            self.url = self.url_at(self.server)
+            for relay in (*self.relays, self.replication):
+                relay.lead_to((LOCALHOST, self.server.port))
         for relay in self.relays:
-            relay.lead_to((LOCALHOST, self.server.port))
             relay.cut()
-        self.url = self.url_at(self.server)
-        self.replication.lead_to((LOCALHOST, self.server.port))
-        self.replication.come_back()
         self._follow()
+
+    def _repeat_while_away(self) -> None:
+        """Requires that what failed without the second server fails again."""
 
     def _promote(self) -> None:
         """Has the second server take writes."""

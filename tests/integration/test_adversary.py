@@ -40,7 +40,7 @@ def test_everybody_at_once_loses_nothing_and_accepts_nobody_twice(
 @pytest.mark.postgresql
 @pytest.mark.redis
 def test_all_stores_side_by_side_stand_every_fault(record_property):
-    """Each store keeps what it acknowledged and names every damage, for as long as SIMHBASE_ADVERSARY says."""
+    """Each store keeps what it acknowledged and names every damage, while all four run together."""
     command = [sys.executable, "-m", "tests.adversary", "--seconds", str(SECONDS), "--seed", "2"]
     done = subprocess.run([*command, *STORES], stdout=subprocess.PIPE, text=True, check=True)
     for line in done.stdout.splitlines():
