@@ -21,16 +21,16 @@ from tests.adversary.crew import Crew
 from tests.adversary.faults import FAULTS_AT_ONCE, Faults
 from tests.adversary.hbase import ClusterFaults
 from tests.adversary.judging import Outcome, judged
-from tests.adversary.servers import ServerFaults
 from tests.adversary.workers import WORK, Work, load_hfiles
 from tests.cluster import Cluster
 from tests.history import sharing
+from tests.pgbouncer import pooling
 from tests.relay import LOCALHOST, Relay
-from tests.services import Server
 
 DOCUMENTS = 120
 GROUPS = 60  # of three fingerprints that are near each other
 VICTIMS = 10
+SESSIONS = 4  # of a pooler, for all workers
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -105,32 +105,38 @@ def oppose_rocksdb(contest: Contest) -> Outcome:
 
 
 def oppose_redis(contest: Contest) -> Outcome:
-    with redis.pair() as servers:
-        return oppose_servers(contest, redis.RedisFaults, *servers, layout="4x1")
-
-
-def oppose_postgresql(contest: Contest) -> Outcome:
-    with postgresql.pair() as servers:
-        return oppose_servers(contest, postgresql.PostgresFaults, *servers)
-
-
-def oppose_servers(
-    contest: Contest,
-    kind: type[ServerFaults],
-    server: Server,
-    second: Server,
-    replication: Relay,
-    **parameters: object,
-) -> Outcome:
-    with Relay((LOCALHOST, server.port)) as relay:
-        direct = kind.url_at(server)
-        create(direct, **parameters)
+    with redis.pair() as (server, second, replication), Relay((LOCALHOST, server.port)) as relay:
+        direct = redis.RedisFaults.url_at(server)
+        create(direct, layout="4x1")
         crew = contest.crew(direct.replace(f":{server.port}", f":{relay.port}"))
-        faults = kind(
+        faults = redis.RedisFaults(
             *([relay], crew, crew.chance, direct), server=server, second=second, replication=replication
         )
         contest.run(faults, WORK)
-    return judged(replace(crew.what, url=faults.url), crew, faults)
+        return judged(replace(crew.what, url=faults.url), crew, faults)
+
+
+def oppose_postgresql(contest: Contest) -> Outcome:
+    """Workers go by way of a PgBouncer that shares a few sessions among all, and among two schemas."""
+    with (
+        postgresql.pair() as (server, second, replication),
+        Relay((LOCALHOST, server.port)) as relay,
+        pooling(
+            postgresql.Relayed(server.folder, relay), pool_mode="transaction", default_pool_size=SESSIONS
+        ) as pooler,
+    ):
+        direct = postgresql.PostgresFaults.url_at(server)
+        for name in (postgresql.NAME, postgresql.BESIDE):
+            create(server.store(name))
+        crew = contest.crew(pooler.store(postgresql.NAME, timeout=postgresql.TIMEOUT))
+        faults = postgresql.PostgresFaults(
+            *([relay], crew, crew.chance, direct), server=server, second=second, replication=replication
+        )
+        contest.run(faults, [*WORK, postgresql.change_beside, postgresql.change_beside])
+        what = replace(crew.what, url=faults.url)
+        outcome = judged(what, crew, faults, [postgresql.change_beside.__name__])
+        postgresql.assert_apart(what, crew)
+        return outcome
 
 
 def oppose_hbase(contest: Contest, cluster: Cluster, prefix: str = "adversary") -> Outcome:

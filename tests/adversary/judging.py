@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -46,14 +46,16 @@ class Outcome:
     snapshots: int
 
 
-def judged(what: Sharing, crew: Crew, faults: Faults) -> Outcome:
-    """Raises AssertionError for whatever the stored documents and the noted operations cannot both be."""
+def judged(what: Sharing, crew: Crew, faults: Faults, others: Sequence[str] = ()) -> Outcome:
+    """Raises AssertionError for whatever the stored documents and the noted operations cannot both be.
+    others: names of work on another store."""
     by_work: dict[str, list[Journal]] = {}
     for journal in crew.journals:
         by_work.setdefault(journal.path.stem.partition("-")[2], []).append(journal)
     lookups = [journal for work in LOOKUPS for journal in by_work.get(work, ())]
     crowding = [journal for work in CROWDS for journal in by_work.get(work, ())]
-    writers = [each for each in crew.journals if each not in lookups and each not in crowding]
+    apart = (*LOOKUPS, *CROWDS, *others)
+    writers = [journal for work, journals in by_work.items() if work not in apart for journal in journals]
     errors = assert_errors_named(crew, faults)
     with open_index(what.url) as index:
         # There others may end a claim at any time.

@@ -5,18 +5,23 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
 from simhbase.index import open_index
+from tests.adversary.crew import Crew
 from tests.adversary.damage import META, Row, damage_a_row
+from tests.adversary.judging import assert_crowd
 from tests.adversary.servers import ServerFaults, emptied
+from tests.adversary.workers import Task, change
+from tests.history import History, Sharing
 from tests.postgresql import PostgreSQL
 from tests.relay import LOCALHOST, Relay
 from tests.services import Server, started
 
-NAME = "adversary"
+NAME, BESIDE = "adversary", "beside"
 TIMEOUT = 20  # seconds
 WAITED = 3.0  # seconds: far longer than a commit takes
 FAR = 0x3333_3333_3333_3333  # near nothing else
@@ -33,6 +38,35 @@ class Synchronous(PostgreSQL):
         "synchronous_commit=remote_apply",
         "wal_retrieve_retry_interval=200ms",
     )
+
+
+@dataclass(frozen=True)
+class Relayed(PostgreSQL):
+    """A server as others see it behind a relay."""
+
+    relay: Relay
+
+    @cached_property
+    def url(self) -> str:
+        return f"postgresql://simhbase@{LOCALHOST}:{self.relay.port}/postgres"
+
+
+def change_beside(task: Task) -> None:
+    """Changes other documents in another schema, by the same sessions of the pooler."""
+    url = task.what.url.replace(f"schema={NAME}", f"schema={BESIDE}")
+    documents = tuple(f"{BESIDE}/{each}" for each in task.what.documents)
+    change(replace(task, what=replace(task.what, url=url, documents=documents)))
+
+
+def assert_apart(what: Sharing, crew: Crew) -> None:
+    """Neither of two schemas has documents of the other, and the second one has lost none."""
+    with open_index(what.url) as index:
+        foreign = [document for document in index if document.startswith(BESIDE)]
+    assert not foreign, f"in the wrong schema: {len(foreign)}, the first {foreign[0]}"
+    history = History.of([each for each in crew.journals if each.path.stem.endswith(change_beside.__name__)])
+    with open_index(what.url.replace(f"schema={NAME}", f"schema={BESIDE}")) as index:
+        assert_crowd(history, index)
+        assert set(index) <= set(history.documents)
 
 
 @dataclass
