@@ -24,6 +24,8 @@ def oppose_cluster(contest: Contest) -> Outcome:
         return oppose_hbase(contest, cluster)
 
 
+# Seconds between two faults of a thread: workers of RocksDB begin again after each.
+CALM = {"rocksdb": 3.0, "redis": 1.0, "postgresql": 1.0, "hbase": 2.0}
 STORES: dict[str, Callable[[Contest], Outcome]] = {
     "rocksdb": oppose_rocksdb,
     "redis": oppose_redis,
@@ -45,13 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no store {', '.join(sorted(unknown))}: there are {', '.join(STORES)}")
     if len(stores) == 1:
         with TemporaryDirectory(prefix="simhbase-adversary-") as folder:
-            contest = Contest(
-                Path(folder),
-                given.seconds,
-                given.seed,
-                given.crowd,
-                only=given.only.split(",") if given.only else (),
-            )
+            only = given.only.split(",") if given.only else ()
+            contest = Contest(Path(folder), given.seconds, given.seed, given.crowd, CALM[stores[0]], only)
             print(json.dumps({stores[0]: vars(STORES[stores[0]](contest))}), flush=True)
         return 0
     options = [f"--{name}={getattr(given, name)}" for name in ("seconds", "seed", "crowd", "only")]

@@ -4,8 +4,8 @@ import os
 import random
 import signal
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
@@ -18,7 +18,7 @@ from tests.command_line import COMMAND
 from tests.history import PAUSE, Journal, Sharing
 
 AHEADS = (0, -300_000, 300_000)  # milliseconds by which clocks of workers are ahead; opening takes it off
-PATIENCE = 300.0  # seconds for all to begin
+PATIENCE = 120.0  # seconds for all to begin
 HOUR = 3_600.0
 
 
@@ -82,6 +82,17 @@ class Crew:
             del self.running[process]
         return list(stopped.values())
 
+    @contextmanager
+    def without(self, *works: Work) -> Iterator[None]:
+        """Nobody does such work for the block."""
+        with self.changing:
+            stopped = self.stop(*works)
+            try:
+                yield
+            finally:
+                for work in stopped:
+                    self.start(work)
+
     def require_life(self) -> None:
         for process, (_, task) in list(self.running.items()):
             assert process.exitcode in (None, -signal.SIGKILL), f"{task.journal.path.name} ended, see stderr"
@@ -90,8 +101,11 @@ class Crew:
         end = time.monotonic() + PATIENCE
         while not all(self._has_begun(task) for _, task in self.running.values()):
             self.require_life()
-            assert time.monotonic() < end, "some do not begin"
+            assert time.monotonic() < end, f"some do not begin: {self._last_errors()}"
             time.sleep(0.2)
+
+    def _last_errors(self) -> list[str]:
+        return [path.read_text().splitlines()[-1] for path in sorted(self.folder.glob("*.errors"))]
 
     def _has_begun(self, task: Task) -> bool:
         number = task.journal.path.name.partition("-")[0]

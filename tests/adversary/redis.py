@@ -14,6 +14,7 @@ from simhbase.index import Index, open_index
 from tests.adversary.damage import bare, copy_beside, require_errors
 from tests.adversary.faults import Kind, lasting
 from tests.adversary.servers import ServerFaults, emptied
+from tests.adversary.workers import clean
 from tests.redis import Redis
 from tests.relay import LOCALHOST, Relay
 from tests.services import Server, started
@@ -111,7 +112,7 @@ class RedisFaults(ServerFaults):
         victim = self.chance.choice(list(self.victims))
         copied = copy_beside(self)
         named = "documents"
-        with self.damaged(named):
+        with self.crew.without(clean), self.damaged(named):  # who would repair it
             self.server.command("DEL", f"{NAME}:documents")
             try:
                 require_errors(self, named, ("stored", "check", "migrate"), victim, copied)

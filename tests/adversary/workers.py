@@ -264,7 +264,7 @@ def compacting(task: Task) -> Step:
         task.journal.note("begin", time.monotonic(), {})
         index.store.compact(whole=True)
         task.journal.note("end", time.monotonic())
-        time.sleep(chance.uniform(0, 0.2))
+        time.sleep(chance.choice([0.1, 3]))  # until when the log grows
 
     return step
 
