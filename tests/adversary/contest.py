@@ -94,11 +94,11 @@ def create(url: str, **parameters: object) -> None:
 
 def oppose_rocksdb(contest: Contest) -> Outcome:
     """Asserts that nothing was lost, invented, or accepted twice, nor answered in spite of damage."""
-    store, syncs = contest.folder / "store.db", contest.folder / "syncs"
+    store = contest.folder / "store.db"
     url = f"rocksdb:{store}"
     create(url)
-    command = (sys.executable, "-m", "tests.adversary.syncs", str(syncs))
-    crew = contest.crew(url, command=command, syncs=syncs, variables={"PYTHONPATH": str(REPOSITORY)})
+    command = (sys.executable, "-m", "tests.adversary.syncs", str(store))
+    crew = contest.crew(url, command=command, embedded=store, variables={"PYTHONPATH": str(REPOSITORY)})
     faults = rocksdb.FolderFaults([], crew, crew.chance, url, store=store)
     contest.run(faults, rocksdb.WORK)
     return judged(crew.what, crew, faults)

@@ -24,7 +24,7 @@ HOUR = 3_600.0
 
 @dataclass
 class Crew:
-    """Workers that share documents. syncs: where those note it that write an embedded store; changing: held
+    """Workers that share documents. embedded: the folder of the store, if it is in one; changing: held
     by who kills workers, until others are there."""
 
     what: Sharing
@@ -34,7 +34,7 @@ class Crew:
     seconds: float
     variables: Mapping[str, str] = field(default_factory=dict)
     command: Sequence[str] = tuple(COMMAND)
-    syncs: Path | None = None
+    embedded: Path | None = None
     running: dict[BaseProcess, tuple[Work, Task]] = field(default_factory=dict)
     changing: AbstractContextManager[bool] = field(default_factory=RLock)
     _started: int = 0
@@ -57,7 +57,7 @@ class Crew:
             self.command,
             self.variables,
         )
-        process = get_context("spawn").Process(target=run, args=(work, task, self.syncs), daemon=True)
+        process = get_context("spawn").Process(target=run, args=(work, task, self.embedded), daemon=True)
         process.start()
         self.running[process] = (work, task)
         return task
@@ -115,10 +115,10 @@ class Crew:
         self.stop()
 
 
-def run(work: Work, task: Task, syncs: Path | None) -> None:
+def run(work: Work, task: Task, embedded: Path | None) -> None:
     os.setpgrp()  # what it starts is killed with it
-    if syncs is not None:
-        note_syncs(syncs)
+    if embedded is not None:
+        note_syncs(embedded)
     work(task)
 
 

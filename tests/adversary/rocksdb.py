@@ -45,10 +45,9 @@ class FolderFaults(Faults):
 
     def cut_power(self) -> str:
         """Every process ends, and a part of what was not synced is lost."""
-        assert self.crew.syncs is not None
         with self.crew.changing:
             stopped = self.crew.stop()
-            lost = cut_unsynced(self.store, self.crew.syncs, self.chance)
+            lost = cut_unsynced(self.store, self.chance)
             for work in stopped:
                 self.crew.start(work)
         return "cut power" if lost else "cut power when all was synced"

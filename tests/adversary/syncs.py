@@ -1,8 +1,8 @@
 """Notes how much of a RocksDB's log is synced, and cuts the log as a power cut does.
 
-    python -m tests.adversary.syncs FILE ARGUMENT...
+    python -m tests.adversary.syncs STORE ARGUMENT...
 
-runs the command line in a process that notes in a file what it has synced.
+runs the command line in a process that notes beside a store what it has synced.
 """
 
 import json
@@ -17,20 +17,27 @@ from simhbase.cli import main
 from simhbase.stores.rocksdb.database import Database
 
 
-def note_syncs(file: Path) -> None:
-    """From now on every sync of this process notes the sizes that the logs had before it."""
+def note_syncs(store: Path) -> None:
+    """From now on every sync of a store by this process notes the sizes that the logs had before it."""
     real, lock = Database.sync, Lock()
-    unfinished = file.with_suffix(f".{os.getpid()}")
+    unfinished = store.with_suffix(f".{os.getpid()}")
 
     def sync(self: Database) -> None:
+        if self.folder != store:
+            return real(self)
         with lock:
-            sizes = log_sizes(self.folder)
+            sizes = log_sizes(store)
             real(self)
             unfinished.write_text(json.dumps(sizes))
-            unfinished.replace(file)
+            unfinished.replace(noted_of(store))
+        return None
 
     # A method is replaced, which mypy never allows.
     Database.sync = sync  # type: ignore[method-assign]
+
+
+def noted_of(store: Path) -> Path:
+    return store.with_suffix(".syncs")
 
 
 def log_sizes(folder: Path) -> dict[str, int]:
@@ -42,15 +49,16 @@ def log_sizes(folder: Path) -> dict[str, int]:
     return sizes
 
 
-def cut_unsynced(folder: Path, file: Path, chance: random.Random) -> int:
+def cut_unsynced(store: Path, chance: random.Random) -> int:
     """Takes from the end of the logs a part of what was not synced; returns how many bytes that was."""
-    synced = json.loads(file.read_text()) if file.exists() else {}
-    sizes = log_sizes(folder)
+    noted = noted_of(store)
+    synced = json.loads(noted.read_text()) if noted.exists() else {}
+    sizes = log_sizes(store)
     unsynced = {name: size - synced.get(name, 0) for name, size in sizes.items()}
     lost = left = chance.randint(0, sum(unsynced.values()))
     for name in sorted(sizes, reverse=True):
         gone = min(left, unsynced[name])
-        os.truncate(folder / name, sizes[name] - gone)
+        os.truncate(store / name, sizes[name] - gone)
         left -= gone
     return lost
 
