@@ -494,3 +494,23 @@ def test_what_has_no_place_is_refused(url: str) -> None:
     with closing(open_store(url, "read")) as store, pytest.raises(StoreFailed, match="read-only"):
         store.records("meta").put([(b"a", b"")])
     assert multiprocessing.active_children() == []
+
+
+def test_a_repeated_call_is_not_acknowledged_without_the_standby(url: str, postgresql: PostgreSQL) -> None:
+    """What it finds unchanged may be a row that no standby has, so its commit waits for one, too."""
+    with open_index(url) as index, ThreadPoolExecutor(1) as pool:
+        index.add_fingerprints(["a"], [7])
+        postgresql.sql("ALTER SYSTEM SET synchronous_standby_names = 'away'")
+        postgresql.sql("SELECT pg_reload_conf()")
+        try:
+            while postgresql.sql("SHOW synchronous_standby_names") != [("away",)]:
+                sleep(0.02)
+            repeated = pool.submit(index.add_fingerprints, ["a"], [7])
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            while postgresql.sql(waiting) != [(1,)]:
+                assert not repeated.done()
+                sleep(0.02)
+        finally:
+            postgresql.sql("ALTER SYSTEM RESET synchronous_standby_names")
+            postgresql.sql("SELECT pg_reload_conf()")
+        assert repeated.result().unchanged == 1

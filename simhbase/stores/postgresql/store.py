@@ -28,6 +28,13 @@ _LAYOUT = b"layout"  # row of meta: the layout of an index table that drawers ar
 _SCHEMAS = "SELECT 1 FROM pg_namespace WHERE nspname = %b::text"
 _NO_TIMES = np.empty(0, dtype=np.int64)
 
+# A commit waits for synchronous standbys only if it has written something. What a transaction reads may be
+# what an earlier one wrote that no standby has: the server stopped while that waited for one.
+_AWAIT_STANDBYS = (
+    "SELECT pg_logical_emit_message(true, 'simhbase', '') "
+    "WHERE current_setting('synchronous_standby_names') <> ''"
+)
+
 
 class PostgresStore(ServerStore[PostgresRecords]):
     _client: Client
@@ -140,7 +147,8 @@ class PostgresStore(ServerStore[PostgresRecords]):
 
     def _begin(self, connection: Connection) -> None:
         # Each statement sees what was committed before it, and so all that was under the lock.
-        statements = "BEGIN ISOLATION LEVEL READ COMMITTED", *connection.begin, *self._lock
+        begin = "BEGIN ISOLATION LEVEL READ COMMITTED", *connection.begin
+        statements = *begin, _AWAIT_STANDBYS, *self._lock
         found = last_row(connection.execute("; ".join(statements), prepare=False))
         if self._opened is not None and found != (self._opened,):
             raise TablesMissing(
