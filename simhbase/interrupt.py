@@ -42,18 +42,15 @@ def defer_interrupts() -> Iterator[None]:
         signal.raise_signal(first)
 
 
-@contextmanager
-def ignore_interrupts() -> Iterator[None]:
-    """Ignores Ctrl-C and SIGTERM in the block, where all is done that an interruption could stop."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    with _handled_by(signal.SIG_IGN):
-        yield
+def ignore_interrupts() -> None:
+    """Ignores Ctrl-C and SIGTERM until the process ends, whose exit code is decided."""
+    if threading.current_thread() is threading.main_thread():
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
-def _handled_by(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> Iterator[None]:
+def _handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     before = {number: signal.signal(number, handler) for number in _SIGNALS}
     try:
         yield

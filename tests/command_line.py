@@ -3,8 +3,10 @@
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
@@ -28,10 +30,14 @@ class Done:
 
 
 def run(*arguments: object, cwd: Path, stdin: bytes = b"", **variables: str) -> Done:
-    """Runs a command to its end in a folder, in this process."""
+    """Runs a command to its end in a folder, in this process, whose signals stay as they are."""
     runner = CliRunner(env={"SIMHBASE_STORE": None, **variables})
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with chdir(cwd):
         done = runner.invoke(cli, list(map(str, arguments)), input=stdin)
+    for number, handler in handlers.items():
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(number, handler)
     return Done(done.exit_code, done.stdout_bytes, done.stderr_bytes)
 
 

@@ -14,6 +14,7 @@ import click
 
 from simhbase import require_posix
 from simhbase.errors import SimhbaseError
+from simhbase.interrupt import ignore_interrupts
 
 INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143  # 128 + signal, as in shells
 DEBUG = "SIMHBASE_DEBUG"
@@ -121,5 +122,4 @@ def main() -> None:
     try:
         cli(prog_name="simhbase")
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # the exit code is decided
+        ignore_interrupts()

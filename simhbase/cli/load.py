@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -88,9 +87,8 @@ def load(inputs: Inputs, url: str, output: Output, **arguments: Any) -> None:
     from simhbase.jobs.load import loading
     from simhbase.jobs.load_job import Load
 
-    with ExitStack() as ending:
-        with loading(Load(inputs=or_stdin(inputs), store=url, **arguments)) as report:
-            # A finished load that says it was stopped would be run again, and start over.
-            ending.enter_context(ignore_interrupts())
-            output.summary(report)  # before the load is noted as finished
-        end(report.counts)
+    with loading(Load(inputs=or_stdin(inputs), store=url, **arguments)) as report:
+        # A finished load that says it was stopped would be run again, and start over.
+        ignore_interrupts()
+        output.summary(report)  # before the load is noted as finished
+    end(report.counts)
