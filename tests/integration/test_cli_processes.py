@@ -331,7 +331,7 @@ def test_any_number_of_processes_gives_the_same(tmp_path):
         folder.mkdir()
         options = ("--unique", "--duplicates", "--evidence", "--rejects")
         files = tuple(each for option in options for each in (option, f"{option[2:]}.jsonl"))
-        options = ("../a.jsonl", "--processes", processes)
+        options = ("../a.jsonl", "--yes", "--processes", processes)
         load = result("load", "--unique-only", *files, *STORE, *options, cwd=folder, exit_code=3)
         lines = [(folder / name).read_bytes() for name in files[1::2]]
         dedup = result("dedup", *files, *options, cwd=folder, exit_code=3)
