@@ -583,7 +583,7 @@ def test_dedup_keeps_the_longest_text_of_a_group(tmp_path, scheme):
 
 def test_groups_keep_their_names_when_a_longer_document_is_added(tmp_path):
     one = texts(1, words=300)[0]
-    options = ("--duplicates", "d.jsonl", "--keep", "longest")
+    options = ("--duplicates", "d.jsonl", "--keep", "longest", "--yes")
     named = []
     for contents in ([one, one], [one, one, f"{one} more"]):
         file = documents(tmp_path / "a.jsonl", contents)

@@ -103,7 +103,8 @@ def test_rows_have_the_bytes_of_the_format(hbase, store):
     ]
     ((document, column, _, entry),) = documents
     assert (document, column) == (as_the_shell_shows(bytes.fromhex("3494977a") + b"a1"), "d:")
-    assert entry == as_the_shell_shows(word) + "\\x02"  # the state deleted
+    # The state deleted, and the checksum.
+    assert entry == as_the_shell_shows(word + bytes.fromhex("02372e040f"))
     assert [(row, column, value) for row, column, _, value in obsolete] == [
         (as_the_shell_shows(b"\x34" + moment.to_bytes(8) + row), "d:", "")
         for moment, row in (
