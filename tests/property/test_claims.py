@@ -304,7 +304,7 @@ def who_was_broken_drops_the_row(patch: pytest.MonkeyPatch) -> None:
 
     def drop(self: ClaimBatch) -> None:
         clean(self)
-        self._meta.delete([self._key], [self._context.clock() + claim_batch.FAR_AHEAD])
+        self._tickets.delete([self._key], [self._context.clock() + claim_batch.FAR_AHEAD])
 
     patch.setattr(ClaimBatch, "_clean", drop)
 
@@ -314,7 +314,7 @@ def the_row_goes_before_the_commits(patch: pytest.MonkeyPatch) -> None:
 
     def drop(self: ClaimBatch, places: Sequence[int]) -> None:
         if Decision.OPEN not in self._decisions:
-            self._meta.delete([self._key], [self._context.clock() + claim_batch.FAR_AHEAD])
+            self._tickets.delete([self._key], [self._context.clock() + claim_batch.FAR_AHEAD])
         commit(self, places)
 
     patch.setattr(ClaimBatch, "_commit", drop)
