@@ -47,6 +47,14 @@ OF_PYSPARK = ("unclosed <socket:ResourceWarning", "(The )?distutils:DeprecationW
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also run the tests marked full, which take long")
+    parser.addoption(
+        "--fuzz",
+        type=float,
+        default=10,
+        metavar="SECONDS",
+        help="how long to compare fingerprints of random texts with their definition",
+    )
+    parser.addoption("--fuzz-seed", type=int, help="repeat such a comparison")
     parser.addoption("--spark", action="store_true", help="also run the tests marked spark, which need Java")
     for mark in SERVICES:
         parser.addoption(

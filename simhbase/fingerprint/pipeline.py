@@ -107,8 +107,10 @@ class Fingerprinter:
         )
 
     def _without(self, text: str) -> str:
-        boilerplate = self.extractor.options.boilerplate
-        return " without its boilerplate" if boilerplate and boilerplate.strip([text]) != [text] else ""
+        options = self.extractor.options
+        if options.boilerplate is None or options.boilerplate.strip([text], options.variants) == [text]:
+            return ""
+        return " without its boilerplate"
 
 
 def to_int(value: NDArray[np.uint64] | np.uint64) -> int:

@@ -104,6 +104,14 @@ def test_a_text_of_too_little_else_is_rejected_with_a_reason(text, reason):
     assert str(raised.value).startswith(reason)
 
 
+def test_a_text_that_is_boilerplate_only_with_its_variants_replaced_is_rejected_as_boilerplate():
+    """The reason follows the profile's fold, as the fingerprint does."""
+    boilerplate = Boilerplate("mine", "line\t9\t責任編輯張三\n".encode())
+    profile = Profile(verify=False, fold="hant", boilerplate=boilerplate)
+    with pytest.raises(NoFingerprint, match="only boilerplate"):
+        profile.fingerprinter().fingerprint("责任编辑张三")
+
+
 def test_a_file_is_what_was_learnt_and_can_be_edited(tmp_path):
     entries = [BoilerplateItem("line", 3, "完"), BoilerplateItem("phrase", 20, "央视网消息新闻联播")]
     file = tmp_path / "own"
