@@ -24,14 +24,19 @@ SCHEME = SimHashScheme(layout("5x2"), k=3)
 
 
 @pytest.fixture
-def store(tmp_path) -> Iterator[AtomicStore]:
+def empty(tmp_path) -> Iterator[AtomicStore]:
     with closing(create_store(f"rocksdb:{tmp_path}/store")) as opened:
-        add(opened, there=0)
         yield opened
 
 
 @pytest.fixture
-def noted(store, monkeypatch) -> list[str]:
+def store(empty) -> AtomicStore:
+    add(empty, there=0)
+    return empty
+
+
+@pytest.fixture
+def noted(monkeypatch) -> list[str]:
     """What is written and synced from now on."""
     notes: list[str] = []
 
@@ -63,8 +68,8 @@ def test_a_change_of_documents_is_one_write_and_one_sync(store, noted, call: Cal
     assert noted == ["write", "sync"]
 
 
-def test_a_profile_is_synced(store, noted):
-    write_profile(store, Profile(verify=False))
+def test_a_profile_is_synced(empty, noted):
+    write_profile(empty, Profile(verify=False))
     assert "write" in noted
     assert noted[-1] == "sync"
 

@@ -16,6 +16,7 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index.reader import DRAWER_LIMIT, Reader
 from simhbase.stores import create_store
 from simhbase.stores.base import PART_ROWS, Cell, DrawerRows, Store
+from simhbase.stores.checked import checked
 
 LIMIT = 300 << 20  # bytes
 DOCUMENTS = 4096
@@ -106,4 +107,7 @@ class Sketched:
         return self
 
     def scan(self, prefixes: list[bytes], limit: int) -> list[list[tuple[bytes, Cell]]]:
-        return [[(prefix + b"x", Cell(self._sketches[int.from_bytes(prefix)], 1))] for prefix in prefixes]
+        return [[(key, Cell(self._listing(key), 1))] for key in (prefix + b"x" for prefix in prefixes)]
+
+    def _listing(self, key: bytes) -> bytes:
+        return checked(key, self._sketches[int.from_bytes(key[:-1])])

@@ -18,7 +18,7 @@ from simhbase.stores.redis.client import Argument, Client, damaged, packed
 BATCH_ROWS = 10_000
 CHANGED_AT_ONCE = 10_000  # rows of one call, which the server answers nobody else during
 SETS_AT_ONCE = 5_000
-MEASURED_SETS = 64
+MEASURED_SETS = 512
 KEY_BYTES = 16  # of a key in the server's table of all keys, which MEMORY USAGE leaves out
 _NAME = 2  # bytes of a key that name its set; all rows of meta are in one
 _END, _ESCAPED = b"\0\0", b"\0\xff"
