@@ -249,6 +249,45 @@ def up_to_triples(bare: str, bits: int) -> list[int]:
     return singles + character_ngrams(bare, 2, bits) + character_ngrams(bare, 3, bits)
 
 
+def growing_shingles(bare: str) -> list[tuple[int, int]]:
+    """Start and length of the growing shingles of a text without white space."""
+    found: list[tuple[int, int]] = []
+    taken: set[str] = set()
+    occurred: set[str] = set()
+    for start in range(len(bare) - 2):
+        longest = bare[start : start + 34]
+        if len(longest) == 34:
+            if longest in occurred:
+                continue
+            occurred.add(longest)
+        for length in (3, 5, 8, 13, 21, 34):
+            shingle = bare[start : start + length]
+            if len(shingle) == length and shingle not in taken:
+                taken.add(shingle)
+                found.append((start, length))
+                break
+    return found
+
+
+def growing(bare: str, bits: int) -> list[int]:
+    """Digests of the growing shingles: that of the triple, into which three characters at a time are mixed on
+    the way to the length, at most those that belong to one step."""
+    first = [growing_digest(bare[start : start + length]) for start, length in growing_shingles(bare)]
+    return side_by_side([first, [fmix64(GOLDEN ^ each) for each in first]][: bits // 64])
+
+
+def growing_digest(shingle: str) -> int:
+    state = GOLDEN * 7 % 2**64
+    steps = [(0, 3), (3, 5), (5, 8), (8, 13), (13, 21), (21, 34)]
+    for begin, end in steps[: [to for _, to in steps].index(len(shingle)) + 1]:
+        for first in range(begin, end, 3):
+            word = 0
+            for character in shingle[first : min(first + 3, end)]:
+                word = word << 21 | ord(character)
+            state = fmix64(state ^ word)
+    return state
+
+
 def fmix64(word: int) -> int:
     """The finaliser of MurmurHash3."""
     word = (word ^ word >> 33) * 0xFF51AFD7ED558CCD % 2**64
@@ -332,6 +371,8 @@ def features(text: str, options: FeatureOptions, bits: int = 64) -> list[tuple[i
     bare = normalise(text, options.variants).replace(" ", "")
     if size == "1-3":
         return [(each, 1) for each in up_to_triples(bare, bits)]
+    if size == "growing":
+        return [(each, 1) for each in growing(bare, bits)]
     return [(each, 1) for each in character_ngrams(bare, int(size), bits)]
 
 
@@ -509,13 +550,16 @@ def rejected(text: str, profile: Profile, count: int, sketched: bytes) -> str | 
     )
 
 
-def shingles(text: str, size: int = 3) -> set[str]:
+def shingles(text: str, size: int | str = 3) -> set[str]:
     bare = normalise(text).replace(" ", "")
+    if size == "growing":
+        return {bare[start : start + length] for start, length in growing_shingles(bare)}
     return {bare[start : start + size] for start in range(len(bare) - size + 1)}
 
 
-def similarity(one: str, other: str, size: int = 3) -> float:
-    """The Jaccard similarity of two texts by their runs of `size` characters, 0 if neither has any."""
+def similarity(one: str, other: str, size: int | str = 3) -> float:
+    """The Jaccard similarity of two texts by their runs of `size` characters or their growing shingles, 0 if
+    neither has any."""
     a, b = shingles(one, size), shingles(other, size)
     return len(a & b) / max(1, len(a | b))
 

@@ -6,7 +6,8 @@
 //! 64 bits count as one.
 
 use crate::dictionary::Dictionary;
-use crate::hash::{fmix64, murmur128, GOLDEN};
+use crate::growing::Growing;
+use crate::hash::{chain, fmix64, murmur128, GOLDEN};
 use crate::keyed::{Keyed, Numbering};
 use crate::normal::{encode, Normal};
 use crate::words::Cutter;
@@ -20,6 +21,7 @@ pub enum Kind {
     WordNgrams(usize),
     Chars(usize),
     UpToTriples, // pairs and triples, and single characters in short texts
+    Growing,     // see growing.rs
 }
 
 /// What a word weighs that occurs `count` times.
@@ -60,6 +62,7 @@ pub struct Features {
     tokens: Vec<u8>, // of words that are kept for their bytes
     ends: Vec<usize>,
     cutter: Cutter,
+    pub growing: Growing,
 }
 
 impl Options {
@@ -139,6 +142,11 @@ impl Features {
                 self.add_ngrams(bare, 1, options.is_wide, |digest| digest.wrapping_mul(GOLDEN) >> 56 < share);
                 self.add_ngrams(bare, 2, options.is_wide, |_| true);
                 self.add_ngrams(bare, 3, options.is_wide, |_| true);
+            }
+            Kind::Growing => {
+                self.growing.read(bare);
+                let second = |digest| if options.is_wide { chain([digest].into_iter()) } else { 0 };
+                self.digests.extend(self.growing.digests.iter().map(|&digest| [digest, second(digest)]));
             }
         }
     }

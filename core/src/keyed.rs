@@ -6,13 +6,35 @@ use std::sync::OnceLock;
 
 const FREE: u32 = 0;
 
+#[derive(Clone, Copy)]
+pub struct Key {
+    add: u64,
+    factor: u64,
+}
+
+/// The key of the process.
+impl Default for Key {
+    fn default() -> Self {
+        static KEY: OnceLock<Key> = OnceLock::new();
+        *KEY.get_or_init(Key::random)
+    }
+}
+
+impl Key {
+    pub fn random() -> Self {
+        Key { add: RandomState::new().hash_one(1), factor: RandomState::new().hash_one(2) | 1 }
+    }
+
+    #[inline(always)]
+    pub fn slot(self, hash: u64) -> u64 {
+        let product = (hash ^ self.add) as u128 * self.factor as u128;
+        product as u64 ^ (product >> 64) as u64
+    }
+}
+
 #[inline(always)]
 fn slot(hash: u64) -> u64 {
-    static KEY: OnceLock<(u64, u64)> = OnceLock::new();
-    let random = || (RandomState::new().hash_one(1), RandomState::new().hash_one(2) | 1);
-    let &(add, factor) = KEY.get_or_init(random);
-    let product = (hash ^ add) as u128 * factor as u128;
-    product as u64 ^ (product >> 64) as u64
+    Key::default().slot(hash)
 }
 
 /// Numbers hashes from 0 on, in the order in which they come.

@@ -6,6 +6,7 @@
 mod boilerplate;
 mod dictionary;
 mod features;
+mod growing;
 mod hash;
 mod keyed;
 mod minhash;
@@ -129,6 +130,22 @@ impl Form {
     fn normalise<'py>(&self, py: Python<'py>, text: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let text = points(text)?;
         string(py, &work(py, || self.normal(&text))?.points)
+    }
+
+    /// Growing shingles of a text without white space: places (uint32) and lengths (uint8), in no particular order.
+    fn growing_shingles<'py>(
+        &self,
+        py: Python<'py>,
+        text: &Bound<'_, PyAny>,
+    ) -> PyResult<[Bound<'py, PyByteArray>; 2]> {
+        let text = points(text)?;
+        let found = work(py, || {
+            let mut found = growing::Growing::default();
+            let bare = self.normal(&text).points.into_iter().filter(|&point| point != 32).collect::<Vec<_>>();
+            found.read(&bare);
+            found
+        })?;
+        Ok([array(py, &found.places), array(py, &found.lengths)])
     }
 
     /// Each word of a text: its normal form, and its begin and end in the text.

@@ -153,6 +153,7 @@ pub fn kind_of(name: &str) -> Option<Kind> {
     match name.split_once(':') {
         None => (name == "words").then_some(Kind::Words),
         Some(("chars", "1-3")) => Some(Kind::UpToTriples),
+        Some(("chars", "growing")) => Some(Kind::Growing),
         Some(("chars", text)) => size(text).map(Kind::Chars),
         Some(("words", text)) => size(text).map(Kind::WordNgrams),
         _ => None,

@@ -12,7 +12,7 @@ MEANINGS: Mapping[str, str] = {
     "bits": "length of a fingerprint: 64, or 128 (dedup and fingerprint only)",
     "layout": "NxM: drawers are named by any M of N blocks of the fingerprint: 5x2, 6x3; 2x1p1: few rows",
     "k": "maximum Hamming distance of a match, in bits",
-    "features": "words, words:N or chars:N (N-grams), chars:1-3",
+    "features": "words, words:N or chars:N (N-grams), chars:growing, chars:1-3",
     "weights": "weight of words: count, capped (in short texts), saturated (in long), tfidf, levels",
     "top": "use only the N words of highest weight",
     "min_length": "ignore words of fewer characters",

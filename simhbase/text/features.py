@@ -18,7 +18,7 @@ from simhbase.errors import UsageError
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.dictionary import dictionary
 from simhbase.text.idf import SCALE, IdfTable
-from simhbase.text.normalise import form
+from simhbase.text.normalise import form, normalise
 from simhbase.text.variants import CharacterTable
 
 WEIGHTS = ("saturated", "capped", "count", "tfidf", "levels")
@@ -45,7 +45,8 @@ class FeatureOptions:
     """Which features a text has, and their weights.
 
     kind: "words"; "words:N", N-grams of words; "chars:N", N-grams of characters without white space;
-    "chars:1-3", pairs and triples of characters, and single ones in short texts.
+    "chars:1-3", pairs and triples of characters, and single ones in short texts; "chars:growing", runs of 3
+    to 34 characters that grow where the text repeats itself (see `growing_shingles`).
     weights: "count", occurrences; "capped" and "saturated", occurrences with less weight for words repeated
     in short or in long texts; "tfidf", count x IDF; "levels", TF-IDF as integers 1 to
     5, 5 for the heaviest fifth of the scale. top: keep only the N heaviest, ties by the token's bytes.
@@ -64,9 +65,10 @@ class FeatureOptions:
 
     def __post_init__(self) -> None:
         """Raise UsageError for options that do not go together."""
-        if not re.fullmatch(r"words|(words|chars):[1-9]|chars:1-3", self.kind):
+        if not re.fullmatch(r"words|(words|chars):[1-9]|chars:(1-3|growing)", self.kind):
             raise UsageError(
-                f"must be words, words:N or chars:N with N from 1 to 9, or chars:1-3, not {self.kind!r}",
+                "must be words, words:N or chars:N with N from 1 to 9, chars:growing or chars:1-3, not "
+                f"{self.kind!r}",
                 parameter="features",
             )
         if self.weights not in WEIGHTS:
@@ -140,6 +142,16 @@ class Extractor:
         """Words of a text with weights, heaviest first, ties by the words' bytes."""
         unit = _UNITS.get(self.options.weights, 1)
         return [(word, weight / unit) for word, weight in self._pipeline.words(text)]
+
+
+def growing_shingles(text: str) -> list[tuple[int, str]]:
+    """Growing shingles of a text in normal form without white space, and where they start: at each place
+    whose next 34 characters have not occurred before, the shortest run of 3, 5, 8, 13, 21 or 34 characters
+    that is not in the list yet."""
+    bare = normalise(text).replace(" ", "")
+    starts, lengths = form().growing_shingles(text)
+    found = zip(np.frombuffer(starts, np.uint32).tolist(), lengths, strict=True)
+    return [(start, bare[start : start + length]) for start, length in sorted(found)]
 
 
 def tokens(text: str) -> list[str]:

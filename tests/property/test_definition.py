@@ -72,7 +72,7 @@ def random_profile(chance: Random, corpus: Sequence[str]) -> Profile:
 
 def random_parameters(chance: Random, corpus: Sequence[str]) -> dict[str, object]:
     found: dict[str, object] = {
-        "features": chance.choice([*["words"] * 6, *KINDS, "chars:1-3"]),
+        "features": chance.choice([*["words"] * 6, *KINDS, "chars:1-3", *["chars:growing"] * 3]),
         "min_length": chance.choice([1, 2, 2, 3]),
         "min_features": chance.choice([1, 2, 2, 5]),
         "stop_words": chance.choice([[], STOP_WORDS]),
@@ -197,7 +197,7 @@ def compare(chance: Random, corpus: Sequence[str]) -> int:
     words = [reference.tokens(text) for text in some]
     assert [tokens(text) for text in some] == words
     assert document_frequencies(some) == Counter(word for each in words for word in set(each))
-    size = chance.choice([2, 3])
+    size = chance.choice([2, 3, "growing"])
     left, right = np.arange(len(some) - 1), np.arange(1, len(some))
     assert jaccard(shingle_sets(some, f"chars:{size}"), left, right).tolist() == [
         reference.similarity(some[one], some[other], size) for one, other in zip(left, right, strict=True)

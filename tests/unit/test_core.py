@@ -1,5 +1,6 @@
 """The compiled core at its edges: its tables, its errors, and the time that it takes."""
 
+from random import Random
 from threading import Event, Thread
 from time import perf_counter, process_time
 
@@ -100,12 +101,15 @@ HOSTILE = {
     "Hangul in parts": "\u1100\u1161\u11a8",
     "control characters": "\x00\ue000",
     "different words": "",
+    "two letters": "",
 }
 
 
 def made(name: str, size: int) -> str:
     if name == "different words":
         return " ".join(f"w{number:x}" for number in range(size // 6))
+    if name == "two letters":
+        return "".join(Random(7).choices("ab", k=size))
     return HOSTILE[name] * (size // len(HOSTILE[name]))
 
 
@@ -124,14 +128,15 @@ PROFILES = {
     "default": Profile(same_numbers=True),
     "classic": make_profile({}, "classic"),
     "short": make_profile({"fold": "arabic"}, "short"),
+    "growing": Profile(scheme="minhash", features="chars:growing", threshold=0.65),
 }
 
 
+@pytest.mark.parametrize("profile", [PROFILES["default"], PROFILES["growing"]], ids=["default", "growing"])
 @pytest.mark.parametrize("name", HOSTILE)
-def test_time_is_linear_in_the_length_of_any_text(name):
+def test_time_is_linear_in_the_length_of_any_text(name, profile):
     """A character of a text costs the same whatever the length: a square would cost 16 times as much."""
     small, large = 1 << 13, 1 << 17
-    profile = PROFILES["default"]
     assert seconds(made(name, large), profile) < 3 * seconds(made(name, small), profile)
 
 

@@ -30,6 +30,7 @@ PROFILES = {
     "chars:3, 128 bits": Profile(verify=False, features="chars:3", bits=128),
     "chars:5": Profile(verify=False, features="chars:5"),
     "chars:1-3, 128 bits": Profile(verify=False, features="chars:1-3", bits=128),
+    "chars:growing, 128 bits": Profile(verify=False, features="chars:growing", bits=128),
     "short": make_profile({}, "short"),
     "short, 128 slots": make_profile({"slots": 128}, "short"),
 }

@@ -17,7 +17,7 @@ from simhbase.index.stored_profile import probes
 from simhbase.text.features import Extractor, FeatureOptions
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "minhash.json"
-FEATURES = ("chars:3", "words:2", "chars:1-3")
+FEATURES = ("chars:3", "words:2", "chars:1-3", "chars:growing")
 BITS = (1, 8)
 BANDS = ("20x6", "16x8")
 
