@@ -56,6 +56,7 @@ from simhbase.model import (
     StoredPage,
 )
 from simhbase.online import answers
+from simhbase.stores.options import refuse_secret
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 CONNECT_SECONDS = 5.0
@@ -96,6 +97,7 @@ class Client:
     def __init__(
         self, url: str, *, token: str | None = None, timeout: float = 60.0, tls: ssl.SSLContext | None = None
     ) -> None:
+        refuse_secret(url, "token=")
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(f"{url!r} is not the address of a service: use http://HOST:PORT or https://")

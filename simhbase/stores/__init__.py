@@ -8,6 +8,7 @@ from types import ModuleType
 
 from simhbase.errors import UsageError
 from simhbase.stores.base import Access, Store
+from simhbase.stores.options import refuse_secret
 
 _BACKENDS = {
     "memory": "simhbase.stores.memory",
@@ -16,6 +17,11 @@ _BACKENDS = {
     "postgresql": "simhbase.stores.postgresql",
     "redis": "simhbase.stores.redis",
     "rediss": "simhbase.stores.redis",
+}
+_PASSWORDS = {
+    "postgresql": "PGPASSWORD or in ~/.pgpass",
+    "redis": "REDISCLI_AUTH",
+    "rediss": "REDISCLI_AUTH",
 }
 _EXTRAS = {"psycopg": "postgresql", "hiredis": "redis"}
 
@@ -73,6 +79,7 @@ def is_on_server(url: str) -> bool:
 def _require_url(url: object) -> None:
     if not isinstance(url, str):
         raise UsageError(f"{url!r} is not the URL of a store: give a string such as 'rocksdb:{url}'")
+    refuse_secret(url, _PASSWORDS.get(url.partition(":")[0].lower(), "the settings of the server"))
 
 
 def _backend(url: str) -> ModuleType:

@@ -3,30 +3,46 @@
 import pytest
 
 from simhbase.errors import UsageError
+from simhbase.online.client import Client
+from simhbase.stores import open_store
+from simhbase.stores.options import refuse_secret
 from simhbase.stores.postgresql import url as postgresql
 from simhbase.stores.redis import url as redis
 
 
-@pytest.mark.parametrize("parse", [postgresql.parse, redis.parse])
+SECRETS = [
+    "me:secret@host/0",
+    "me:12@host/0",
+    "me:12/secret@host:1/0",
+    "me%3Asecret@host/0",
+    "me:se/cret@host/0",
+    "me:se?cret@host/0",
+    ":se#cret@host/0",
+    "me:s@cret@host/0",
+    "host/0?password=secret",
+    "host/0?sslpassword=secret",
+    "host/0?passwd=secret",
+    "host/0?PASS=secret",
+    "host/0?options=-c%20x.password%3Dsecret",
+    "host/0#password=secret",
+]
+
+
 @pytest.mark.parametrize(
-    "rest",
-    [
-        "me:secret@host/0",
-        "me:12@host/0",
-        "me:se/cret@host/0",
-        "me:se?cret@host/0",
-        ":se#cret@host/0",
-        "me:s@cret@host/0",
-        "host/0?password=secret",
-        "host/0?sslpassword=secret",
-    ],
+    "scheme", ["postgresql", "redis", "rediss", "hbase", "postgres", "PostgreSQL", "mysql", "rocksdb", "http"]
 )
-def test_a_password_is_refused_and_not_shown(parse, rest):
-    scheme = "redis" if parse is redis.parse else "postgresql"
+@pytest.mark.parametrize("rest", SECRETS)
+@pytest.mark.parametrize("call", [open_store, Client], ids=["a store", "a service"])
+def test_a_password_is_refused_and_not_shown(call, scheme, rest):
     with pytest.raises(UsageError, match="contains a password") as refused:
-        parse(f"{scheme}://{rest}")
+        call(f"{scheme}://{rest}", *(["read"] if call is open_store else []))
     assert "cret" not in str(refused.value)
     assert "12" not in str(refused.value)
+
+
+def test_a_password_in_the_words_of_libpq_is_refused():
+    with pytest.raises(UsageError, match=r"contains a password.*PGPASSWORD"):
+        open_store("postgresql:host=localhost password=secret", "read")
 
 
 @pytest.mark.parametrize(
@@ -34,15 +50,18 @@ def test_a_password_is_refused_and_not_shown(parse, rest):
     [
         "postgresql://me@host:5432/news?application_name=me@here",
         "postgresql://me@host:5432,other:5433/news",
+        "postgresql://me@host:5432/news?passfile=/run/passwords",
         "postgresql://me@[::1]:5432/news?application_name=me@here",
         "postgresql://host:5432/news?application_name=me@here",
     ],
 )
 def test_a_port_is_no_password(url):
+    refuse_secret(url, "PGPASSWORD")
     assert postgresql.parse(url).server["dbname"] == "news"
 
 
 def test_a_port_of_redis_is_no_password():
+    refuse_secret("redis://me@host:6379/3", "REDISCLI_AUTH")
     assert redis.parse("redis://me@host:6379/3").port == 6379
 
 

@@ -14,7 +14,6 @@ from simhbase.errors import UsageError
 from simhbase.stores.options import (
     DEFAULT_CONNECTIONS,
     DEFAULT_TIMEOUT,
-    refuse_password,
     take_connections,
     take_timeout,
 )
@@ -48,7 +47,6 @@ def parse(url: str) -> Address:
     head, _, query = url.partition("?")
     # As libpq reads it, to which "+" is no space.
     options = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True))
-    refuse_password(url, options, "PGPASSWORD or in ~/.pgpass")
     schema = options.pop("schema", DEFAULT_SCHEMA)
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
         raise UsageError(f"{url}: schema={schema} is not a name of lower-case letters, digits and '_'")

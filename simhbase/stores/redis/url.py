@@ -10,7 +10,6 @@ from simhbase.errors import UsageError
 from simhbase.stores.options import (
     DEFAULT_CONNECTIONS,
     DEFAULT_TIMEOUT,
-    refuse_password,
     take_connections,
     take_number,
     take_timeout,
@@ -51,7 +50,6 @@ def parse(url: str) -> Address:
     """Parse a URL. Raises UsageError naming the invalid part."""
     head, _, query = url.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
-    refuse_password(url, options, "REDISCLI_AUTH")
     try:
         parts = urlsplit(head)
         host, port = parts.hostname, parts.port or DEFAULT_PORT
