@@ -6,14 +6,18 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-WORKER_BYTES, OWN_BYTES = 256 << 20, 512 << 20  # of a process that fingerprints texts, and of one that stores
+WORKER_BYTES, OWN_BYTES = 256 << 20, 512 << 20  # of a process that extracts HTML, and of one that stores
 _CGROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+def usable_threads() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def usable_processes() -> int:
     """Number of worker processes for which there are cores, and memory beside this process; at least 1."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(min(cores, (memory_limit() - OWN_BYTES) // WORKER_BYTES), 1)
+    return max(min(usable_threads(), (memory_limit() - OWN_BYTES) // WORKER_BYTES), 1)
 
 
 def memory_limit() -> int:

@@ -40,7 +40,7 @@ def fingerprint(inputs: Inputs, url: str | None, profile: Mapping[str, object], 
     inputs = or_stdin(shown(inputs, prints_results=True))
     inputs.require_outputs()
     used = make_profile(profile) if url is None else _stored_profile(url, profile)
-    work = ChunkFingerprinter(Parser(inputs.options), used, without_content)
+    work = ChunkFingerprinter(Parser(inputs.options), used.fingerprinter(), without_content)
     with inputs.noting_rejects() as rejects, closing(inputs.each(work)) as batches:
         for batch in batches:
             digits = batch.fingerprints.values.astype(">u8").tobytes().hex()

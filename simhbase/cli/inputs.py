@@ -181,8 +181,14 @@ _TEXTS = (
         default=MAX_RECORD_BYTES,
     ),
     option(
+        "--threads N",
+        "Threads that parse and fingerprint. [default: one for each core]",
+        group="Input",
+        type=click.IntRange(min=1),
+    ),
+    option(
         "--processes N",
-        "Worker processes that parse and fingerprint. [default: by cores and memory]",
+        "For HTML and WARC: worker processes that extract the text. [default: by cores and memory]",
         group="Input",
         type=click.IntRange(min=1),
     ),
@@ -199,6 +205,9 @@ _FINGERPRINT_FIELD = option(
     "Read hexadecimal fingerprints from this field instead of texts.",
     group="Input",
 )
+
+
+_OF_INPUTS = ("threads", "processes", "rejects", "max_rejects")
 
 
 def input_options(*, ids: bool = True, fingerprints: bool = False) -> Decorator:
@@ -220,7 +229,7 @@ def input_options(*, ids: bool = True, fingerprints: bool = False) -> Decorator:
             from simhbase.corpus.inputs import Inputs
 
             how = InputOptions(**{"id_from": "line"} | {name: kwargs.pop(name) for name in names})
-            others = {name: kwargs.pop(name) for name in ("paths", "processes", "rejects", "max_rejects")}
+            others = {name: kwargs.pop(name) for name in ("paths", *_OF_INPUTS)}
             given = {name: value for name, value in others.items() if value is not None}
             console = Console(consent=Consent(yes))
             function(*args, inputs=Inputs(options=how, watcher=console, **given), **kwargs)

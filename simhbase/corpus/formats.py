@@ -41,6 +41,7 @@ _BY_EXTENSION: dict[str, Format] = {
     ".warc": "warc",
 }
 EXTENSIONS = tuple(_BY_EXTENSION)
+FORMATS_OF_PAGES = ("html", "warc")
 _SPREAD_OUT = {
     b"[": "jq -c '.[]'",
     b"{": "jq -c .",

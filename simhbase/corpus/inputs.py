@@ -8,11 +8,13 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from glob import has_magic
 from itertools import chain, islice
 from pathlib import Path
 from typing import Self, TypeVar, cast
 
+from simhbase.corpus.formats import FORMATS_OF_PAGES, format_of
 from simhbase.corpus.given import GivenRows
 from simhbase.corpus.outputs import (
     NOTHING,
@@ -24,21 +26,21 @@ from simhbase.corpus.outputs import (
     part_of,
     plain_target,
 )
+from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import expand, files_left_out, is_taken, local_path
-from simhbase.corpus.record import Chunk, InputOptions, chunk_bytes
+from simhbase.corpus.record import Chunk, InputOptions, Raw, ReadItems, size_of
 from simhbase.corpus.rejects import Outcome, Rejects
 from simhbase.corpus.remote import public_name
-from simhbase.corpus.sources import Sources
+from simhbase.corpus.sources import STDIN, Sources
 from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.errors import OutputFailed, UsageError
 from simhbase.frames import Documents
-from simhbase.machine import usable_processes
-from simhbase.parallel import map_in_order
+from simhbase.machine import usable_processes, usable_threads
+from simhbase.parallel import map_in_threads, require_some
 
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
-Result = TypeVar("Result")
 
-_NOT_WORTH_WORKERS = 2  # chunks, which take less time than starting a worker process
+_NOT_WORTH_WORKERS = 2  # chunks, whose pages take less time than starting a worker process
 _URL_AS_PATH = re.compile("[a-z][a-z0-9+.-]*:/")  # Path removes one slash
 _WORTH_WORKERS = 4 << 20  # bytes of a chunk from which workers are started for a single one
 
@@ -47,15 +49,20 @@ _WORTH_WORKERS = 4 << 20  # bytes of a chunk from which workers are started for 
 class Inputs:
     """The documents of a corpus.
 
-    paths: files, folders, globs, URLs, or "-" for standard input. options: how to read them. processes:
-    number of worker processes. rejects: file for rejected records, as JSON lines; max_rejects: the job fails
-    above this number. watcher: receives progress and messages. rows: documents in place of files: a frame, or
-    what else `Index.add` takes; options name their fields, and rows without ids are named by their number.
+    paths: files, folders, globs, URLs, or "-" for standard input. options: how to read them. threads: number
+    of threads that parse and fingerprint, by default one for each core. processes: number of worker processes
+    that extract the text of HTML, only for inputs that may have pages; by default as many as there are cores
+    and memory for. rejects: file for rejected records, as JSON lines; max_rejects: the job fails above this
+    number. watcher: receives progress and messages. rows: documents in place of files: a frame, or what else
+    `Index.add` takes; options name their fields, and rows without ids are named by their number.
+
+    Raises UsageError for invalid arguments.
     """
 
     paths: Sequence[str] = ()
     options: InputOptions = field(default_factory=InputOptions)
-    processes: int = field(default_factory=usable_processes)
+    threads: int = field(default_factory=usable_threads)
+    processes: int | None = None
     rejects: Path | None = None
     max_rejects: int | None = None
     watcher: Watcher = NULL_WATCHER
@@ -67,6 +74,27 @@ class Inputs:
             raise UsageError("either paths or rows are read: leave one out", parameter="rows")
         several = [self.paths] if isinstance(self.paths, (str, Path)) else self.paths
         object.__setattr__(self, "paths", list(map(str, several)))
+        require_some(self.threads, "threads")
+        if self.processes is not None:
+            require_some(self.processes, "processes")
+            if not self._may_have_pages:
+                raise UsageError(
+                    "worker processes only extract the text of HTML, and these inputs are no HTML: texts are "
+                    "fingerprinted by threads, so leave it out, or set the number of threads",
+                    parameter="processes",
+                )
+
+    @property
+    def _may_have_pages(self) -> bool:
+        """True unless it is known that no input is HTML."""
+        if self.options.html or self.rows is not None:
+            return self.options.html
+        return any(map(self._may_be_pages, self.paths or [STDIN]))
+
+    def _may_be_pages(self, given: str) -> bool:
+        found = self.options.format or format_of(given)
+        is_one_file = given == STDIN or os.path.isfile(given)  # noqa: PTH113  # never raises
+        return found in FORMATS_OF_PAGES or (found is None and not is_one_file)
 
     @classmethod
     def of(cls, given: Inputs | str | Path | Iterable[str | Path] | Documents) -> Self | Inputs:
@@ -162,7 +190,7 @@ class Inputs:
 
     def each(
         self,
-        work: Callable[[Chunk], AnyOutcome],
+        work: Callable[[ReadItems], AnyOutcome],
         left: Callable[[Iterator[Chunk]], Iterator[Chunk]] = iter,
         *,
         again: bool = False,
@@ -171,14 +199,15 @@ class Inputs:
         files. left: selects the chunks to process. again: the inputs were read before, so skipped files are
         not reported again.
 
-        Wrap it in `contextlib.closing`, which stops the worker processes in any case.
+        Wrap it in `contextlib.closing`, which stops threads and worker processes in any case.
         """
         sources = (
             Sources(self.paths, self.options) if self.rows is None else GivenRows(self.rows, self.options)
         )
         with (
             self.watcher.progress("documents", sources.total) as advance,
-            closing(in_workers(work, left(sources.chunks()), self.processes)) as outcomes,
+            closing(extracted(left(sources.chunks()), self.options, self.processes)) as chunks,
+            closing(map_in_threads(work, chunks, self.threads, size=size_of)) as outcomes,
         ):
             for outcome in outcomes:
                 yield outcome
@@ -194,17 +223,28 @@ def opened(
     return OutputFile(Path(path), keep=keep) if path else nullcontext()
 
 
-def in_workers(
-    work: Callable[[Chunk], Result], chunks: Iterable[Chunk], processes: int
-) -> Generator[Result, None, None]:
-    """work(chunk) for each chunk, in order; a few chunks are processed without starting processes.
+def extracted(
+    chunks: Iterator[Chunk], options: InputOptions, processes: int | None = None
+) -> Generator[ReadItems, None, None]:
+    """Chunks of HTML pages parsed by worker processes, because the libraries for it hold the interpreter, and
+    a page may hang them; other chunks, and a few small ones, as they are.
 
-    Close it, or wrap it in `contextlib.closing`, to stop the processes. Raises as `map_in_order`.
+    Close it, or wrap it in `contextlib.closing`, to stop the processes. Raises as `map_in_processes`.
     """
-    rest = iter(chunks)
-    first = deque(islice(rest, _NOT_WORTH_WORKERS + 1))
-    if len(first) <= _NOT_WORTH_WORKERS and not any(chunk_bytes(chunk) > _WORTH_WORKERS for chunk in first):
-        processes = 1
+    first = deque(islice(chunks, _NOT_WORTH_WORKERS + 1))
+    are_few = len(first) <= _NOT_WORTH_WORKERS and all(size_of(chunk) <= _WORTH_WORKERS for chunk in first)
     given_away = (first.popleft() for _ in range(len(first)))  # without keeping references to them
-    with closing(map_in_order(work, chain(given_away, rest), processes, size=chunk_bytes)) as results:
+    processes = 1 if are_few else processes or usable_processes()
+    if processes == 1:
+        yield from chain(given_away, chunks)
+        return
+    from simhbase.workers import map_in_processes  # takes time to load
+
+    parse, has_pages = Parser(options).parse, partial(_has_pages, is_html=options.html)
+    rest: Iterator[ReadItems] = chain(given_away, chunks)
+    with closing(map_in_processes(parse, rest, processes, size_of, has_pages)) as results:
         yield from results
+
+
+def _has_pages(items: ReadItems, *, is_html: bool) -> bool:
+    return is_html or any(isinstance(item, Raw) and item.holds == "page" for item in items)

@@ -1,4 +1,4 @@
-"""Parses raw records, in worker processes."""
+"""Parses raw records."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from simhbase.corpus.record import (
     ID_HINT,
     TAG_HINT,
     VALUE_HINT,
-    Chunk,
     InputOptions,
     Raw,
+    ReadItems,
     Record,
     Reject,
     Value,
@@ -35,15 +35,15 @@ _HEXADECIMAL = re.compile("(?:0[xX])?([0-9a-fA-F]+)")
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """Parses chunks to records. Cheap to send to another process."""
+    """Parses chunks to records."""
 
     options: InputOptions
 
-    def parse(self, chunk: Chunk) -> list[Record | Reject]:
-        """A record or reject for every item of the chunk, in order."""
-        return [item if isinstance(item, Reject) else self._parse(item) for item in chunk]
+    def parse(self, items: ReadItems) -> list[Record | Reject]:
+        """A record or reject for every item of a chunk, in order."""
+        return [self._parse(item) if isinstance(item, Raw) else item for item in items]
 
-    def texts(self, chunk: Chunk) -> tuple[list[str], list[Reject]]:
+    def texts(self, chunk: ReadItems) -> tuple[list[str], list[Reject]]:
         """The texts of a chunk, and its rejects."""
         items = self.parse(chunk)
         texts = [item.text or "" for item in items if isinstance(item, Record)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
@@ -143,7 +144,7 @@ class Source:
 
 
 class Raw(NamedTuple):
-    """An unparsed record, cheap to send to another process.
+    """An unparsed record.
 
     line: where it begins, from 1. id: bytes from the file, a string derived from the file's name, or None if
     it is in the JSON object or derived from the text. data: bytes of a text, fingerprint, HTML page or JSON
@@ -202,11 +203,18 @@ class WithoutFingerprint(Reject):
 
 
 Chunk = list[Raw | Reject]  # in input order, of bounded count and bytes
+ReadItems = Sequence[Raw | Record | Reject]  # a chunk, parsed if it held HTML
 
 
-def chunk_bytes(chunk: Chunk) -> int:
-    """Size of the records of a chunk, in bytes."""
-    return sum(len(item.data) for item in chunk if isinstance(item, Raw))
+def size_of(items: ReadItems) -> int:
+    """Size of the records of a chunk, in bytes; of parsed ones in characters."""
+    return sum(map(_size, items))
+
+
+def _size(item: Raw | Record | Reject) -> int:
+    if isinstance(item, Raw):
+        return len(item.data)
+    return len(item.text or "") if isinstance(item, Record) else 0
 
 
 Value = str | int | float

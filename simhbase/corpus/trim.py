@@ -1,5 +1,5 @@
-"""Reduces records after fingerprinting to what is needed, so that texts are not sent between processes
-needlessly."""
+"""Reduces records after fingerprinting to what is needed, so that texts do not wait in memory until many
+documents are written at once."""
 
 from __future__ import annotations
 

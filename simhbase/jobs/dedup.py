@@ -173,8 +173,8 @@ def dedup(
         trim = unique_trim(options) if unique else text_only if texts else without_content
         if preferred and preferred.field is None:
             trim = partial(measured, trim)
-        fingerprinted = None if options.fingerprint_field else criteria.profile
-        work = ChunkFingerprinter(Parser(options), fingerprinted, trim, keep_rejected)
+        fingerprinter = None if options.fingerprint_field else criteria.profile.fingerprinter()
+        work = ChunkFingerprinter(Parser(options), fingerprinter, trim, keep_rejected)
         batches = stack.enter_context(closing(inputs.each(work)))
         for batch in without_repeats(batches):
             rejects.note(batch)

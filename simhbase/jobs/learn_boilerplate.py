@@ -4,7 +4,7 @@ Takes two passes over the corpus, like Park, Chen and Yu for frequent sets (An e
 for mining association rules, SIGMOD 1995). The first counts documents by hashes of items, in a table of fixed
 size; collisions make counts too high, never too low. The second counts exactly the items that may be
 frequent. So memory is bounded by the share, no frequent item is missed, and the result does not depend on the
-order, chunks or number of processes. Repeated texts count once: a page copied a thousand times is not
+order, chunks or number of threads. Repeated texts count once: a page copied a thousand times is not
 boilerplate.
 """
 
@@ -27,7 +27,7 @@ from simhbase.corpus.inputs import AnyOutcome, Inputs
 from simhbase.corpus.outputs import OutputFile
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import local_path
-from simhbase.corpus.record import Chunk, Reject
+from simhbase.corpus.record import ReadItems, Reject
 from simhbase.corpus.rejects import Counts
 from simhbase.corpus.sources import STDIN
 from simhbase.errors import BadInput, UsageError
@@ -74,7 +74,7 @@ class Items:
         return len(self.digests)
 
 
-def items_of(parser: Parser, frequent: NDArray[np.bool_] | None, chunk: Chunk) -> Items:
+def items_of(parser: Parser, frequent: NDArray[np.bool_] | None, chunk: ReadItems) -> Items:
     """The items of a chunk: those whose slot is frequent, by hash; without `frequent`, bool (2^24,), all by
     slot."""
     texts, rejects = parser.texts(chunk)
@@ -150,7 +150,7 @@ class Learnt:
 
 
 def learn(
-    each: Callable[[Callable[[Chunk], Items]], Iterable[Items]], parser: Parser, share: float
+    each: Callable[[Callable[[ReadItems], Items]], Iterable[Items]], parser: Parser, share: float
 ) -> Learnt:
     """Learn the boilerplate of a share of the texts. each: applies a function to all chunks; called twice."""
     texts = 0
@@ -181,7 +181,7 @@ class Coverage:
     rejects: list[Reject]
 
 
-def coverage_of(parser: Parser, boilerplate: Boilerplate, chunk: Chunk) -> Coverage:
+def coverage_of(parser: Parser, boilerplate: Boilerplate, chunk: ReadItems) -> Coverage:
     texts, rejects = parser.texts(chunk)
     stripped = boilerplate.strip(texts)
     before, after = sum(map(_characters, texts)), sum(map(_characters, stripped))
@@ -240,7 +240,7 @@ def learn_boilerplate(
     with inputs.noting_rejects() as rejects:
         is_read = False
 
-        def each(work: Callable[[Chunk], AnyOutcome]) -> Iterator[AnyOutcome]:
+        def each(work: Callable[[ReadItems], AnyOutcome]) -> Iterator[AnyOutcome]:
             """Apply a function to all chunks. Rejects are noted in the first pass only."""
             nonlocal is_read
             with closing(inputs.each(work, again=is_read)) as outcomes:

@@ -12,7 +12,7 @@ from pathlib import Path
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import OutputFile
 from simhbase.corpus.parser import Parser
-from simhbase.corpus.record import Chunk, Reject
+from simhbase.corpus.record import ReadItems, Reject
 from simhbase.corpus.rejects import Counts
 from simhbase.errors import BadInput
 from simhbase.text.features import document_frequencies
@@ -64,6 +64,6 @@ class Frequencies:
     rejects: list[Reject]
 
 
-def frequencies_of(parser: Parser, chunk: Chunk) -> Frequencies:
+def frequencies_of(parser: Parser, chunk: ReadItems) -> Frequencies:
     texts, rejects = parser.texts(chunk)
     return Frequencies(document_frequencies(texts), len(texts), rejects)

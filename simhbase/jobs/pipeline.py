@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.corpus.parser import Parser
-from simhbase.corpus.record import Chunk, InputOptions, Record, Reject, WithoutFingerprint
+from simhbase.corpus.record import InputOptions, ReadItems, Record, Reject, WithoutFingerprint
 from simhbase.corpus.sources import CHUNK_RECORDS
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.writer import DocumentBatch
 from simhbase.jobs.kinds import NOTHING, Kinds
 from simhbase.jobs.seen_ids import SeenIds
-from simhbase.profile import Profile
 
 JOINED_BYTES = 8 << 20
 
@@ -79,26 +78,26 @@ class Batch:
 
 @dataclass(frozen=True)
 class ChunkFingerprinter:
-    """Chunk -> Batch. Cheap to send to another process, where it keeps its caches.
+    """Chunk -> Batch.
 
-    profile: None if records have fingerprints already. trim: drops what is no longer needed of a record, so
-    that texts are not sent back; keeps_rejected: keep trimmed records without a fingerprint, too.
+    fingerprinter: None if records have fingerprints already. trim: drops what is no longer needed of a
+    record; keeps_rejected: keep trimmed records without a fingerprint, too.
     """
 
     parser: Parser
-    profile: Profile | None
+    fingerprinter: Fingerprinter | None
     trim: Callable[[Record], Record]
     keeps_rejected: bool = False
 
-    def __call__(self, chunk: Chunk) -> Batch:
+    def __call__(self, chunk: ReadItems) -> Batch:
         items = self.parser.parse(chunk)
         records = [item for item in items if isinstance(item, Record)]
-        if self._fingerprinter is None:
+        if self.fingerprinter is None:
             fingerprints = _prepared(records, self.parser.options.fingerprint_bits)
             trimmed = [self.trim(item) if isinstance(item, Record) else item for item in items]
             return Batch(trimmed, fingerprints, parsed=len(records))
         texts = [record.text or "" for record in records]
-        found = self._fingerprinter.fingerprint_many(texts)
+        found = self.fingerprinter.fingerprint_many(texts)
         reasons = iter(found.reasons)
         usable = [self._usable(item, next(reasons)) if isinstance(item, Record) else item for item in items]
         fingerprints = found.fingerprints[found.accepted]
@@ -112,10 +111,6 @@ class ChunkFingerprinter:
         if self.keeps_rejected:
             return WithoutFingerprint(*place, reason, self.trim(record))
         return Reject(*place, reason)
-
-    @cached_property
-    def _fingerprinter(self) -> Fingerprinter | None:
-        return self.profile.fingerprinter() if self.profile else None
 
 
 def without_repeats(batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -158,9 +153,6 @@ def _prepared(records: list[Record], bits: int) -> FingerprintBatch:
 
 class FingerprintSource(Protocol):
     @property
-    def profile(self) -> Profile: ...
-
-    @property
     def fingerprinter(self) -> Fingerprinter:
         """Raises ProfileMismatch if this machine's fingerprints differ from a store's."""
 
@@ -168,10 +160,6 @@ class FingerprintSource(Protocol):
 def fingerprinting(
     options: InputOptions, source: FingerprintSource, trim: Callable[[Record], Record]
 ) -> ChunkFingerprinter:
-    """The work of worker processes. Raises ProfileMismatch if this machine's fingerprints differ from a
-    store's."""
-    parser = Parser(options)
-    if options.fingerprint_field is not None:
-        return ChunkFingerprinter(parser, None, trim)
-    _ = source.fingerprinter  # checks it
-    return ChunkFingerprinter(parser, source.profile, trim)
+    """The work of threads. Raises ProfileMismatch if this machine's fingerprints differ from a store's."""
+    fingerprinter = source.fingerprinter if options.fingerprint_field is None else None
+    return ChunkFingerprinter(Parser(options), fingerprinter, trim)

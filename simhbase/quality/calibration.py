@@ -201,7 +201,7 @@ def calibrate(
         wanted, accepted = least_similarities(jaccard, right, _JACCARD_OF_SHORT_TEXTS)
         goal = replace(goal, jaccard=wanted, right=accepted)
     goal = replace(goal, documents=documents or drawn.read)
-    found = recommend(drawn, goal, inputs.processes, pairs, inputs.watcher)
+    found = recommend(drawn, goal, inputs.threads, pairs, inputs.watcher)
     if plots:
         draw(found, plots)
     return replace(found, counts=rejects.counts)
@@ -216,7 +216,7 @@ def least_similarities(
 
 
 def recommend(
-    sample: Sample, goal: Goal, processes: int, labels: Labels | None = None, watcher: Watcher = NULL_WATCHER
+    sample: Sample, goal: Goal, threads: int, labels: Labels | None = None, watcher: Watcher = NULL_WATCHER
 ) -> Calibration:
     """Measure every scheme on a sample. Recommends the cheapest (by rows stored per document and rows read
     per lookup) that surely reaches the goal, else the cheapest that reaches it as measured, else the nearest.
@@ -228,7 +228,7 @@ def recommend(
     truth = find_truth(sample, sets, goal, labelled_pairs(labels, sample, sets) if labels else None)
     figures = []
     with watcher.progress("settings measured", lambda: None) as advance:
-        for setting in settings(truth, processes):
+        for setting in settings(truth, threads):
             figures.append(measured(setting, truth, goal))
             advance(1, len(figures))
         for between in refined(figures, truth, goal):
@@ -287,11 +287,11 @@ def _too_few_groups(truth: Truth, goal: Goal) -> str:
     )
 
 
-def settings(truth: Truth, processes: int) -> list[Setting]:
+def settings(truth: Truth, threads: int) -> list[Setting]:
     """All settings to compare, on the texts of a sample."""
     simhash = (*SIMHASH_FEATURES, *VERIFIED_FEATURES)
     profiles = [*map(make_profile, simhash), MINHASH]
-    *of_simhash, of_minhash = fingerprint_texts(truth.sample.texts, profiles, processes)
+    *of_simhash, of_minhash = fingerprint_texts(truth.sample.texts, profiles, threads)
     compared = [
         setting
         for fingerprinted, parameters in zip(of_simhash, simhash, strict=True)
@@ -299,7 +299,7 @@ def settings(truth: Truth, processes: int) -> list[Setting]:
     ]
     compared += minhash_settings(of_minhash, truth.pairs)
     if truth.sample.is_short:
-        (fingerprinted,) = fingerprint_texts(truth.sample.texts, [BY_LENGTH], processes)
+        (fingerprinted,) = fingerprint_texts(truth.sample.texts, [BY_LENGTH], threads)
         compared += minhash_settings(
             fingerprinted, truth.pairs, BY_LENGTH, BY_LENGTH_BANDS, BY_LENGTH_THRESHOLDS
         )

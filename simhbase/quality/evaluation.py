@@ -92,7 +92,7 @@ def evaluate(
     _ = made.index_scheme.bounds(None, min_similarity)  # validates before anything is read
     with inputs.noting_rejects() as rejects:
         sample = read_sample(inputs, sys.maxsize, 0, rejects)
-    found = evaluate_corpus(sample, labels, made, min_similarity, right, inputs.processes)
+    found = evaluate_corpus(sample, labels, made, min_similarity, right, inputs.threads)
     return replace(found, copies=sample.copies, counts=rejects.counts)
 
 
@@ -117,13 +117,13 @@ def evaluate_corpus(
     profile: Profile,
     min_similarity: float | None,
     right: float,
-    processes: int,
+    threads: int,
 ) -> Evaluation:
     """Compare the texts of a corpus with each other. Found pairs are right by their exact Jaccard similarity.
     Raises BadInput for labelled ids that the corpus lacks."""
     labels.places(sample)
     sets = shingle_sets(sample.texts, sample.shingles)
-    (fingerprinted,) = fingerprint_texts(sample.texts, [profile], processes)
+    (fingerprinted,) = fingerprint_texts(sample.texts, [profile], threads)
     found = pairs_found_by(profile, fingerprinted, min_similarity)
     exact = replace(found, score=jaccard(sets, found.left, found.right))
     truth = Truth(labelled_pairs(labels, sample, sets), exact.between(right), sample)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.parser import Parser
-from simhbase.corpus.record import Chunk, Record
+from simhbase.corpus.record import ReadItems, Record
 from simhbase.corpus.rejects import Rejects
 from simhbase.errors import BadInput
 from simhbase.fingerprint.batch import FingerprintBatch
@@ -163,13 +163,12 @@ def document_keys(texts: Sequence[str], seed: int) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class _ChunkKeys:
-    """Chunk -> Batch with sampling keys, uint64 (n, KEYS), in place of fingerprints. Cheap to send to another
-    process."""
+    """Chunk -> Batch with sampling keys, uint64 (n, KEYS), in place of fingerprints."""
 
     parser: Parser
     seed: int
 
-    def __call__(self, chunk: Chunk) -> Batch:
+    def __call__(self, chunk: ReadItems) -> Batch:
         items = self.parser.parse(chunk)
         texts = [item.text or "" for item in items if isinstance(item, Record)]
         keys = document_keys(texts, self.seed)

@@ -18,7 +18,7 @@ from simhbase.drawers.scheme import Distances, Scheme, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinted
-from simhbase.parallel import map_in_order
+from simhbase.parallel import map_in_threads
 from simhbase.profile import REACH, Profile, make_profile
 from simhbase.quality.pairs import TextPairs
 from simhbase.quality.truth import DrawerSizes, drawers
@@ -131,26 +131,17 @@ class CorpusFingerprints:
         return position
 
 
-@dataclass(frozen=True)
-class _ByProfiles:
-    """Texts -> fingerprints under several profiles. Cheap to send to another process."""
-
-    profiles: Sequence[Profile]
-
-    def __call__(self, texts: Sequence[str]) -> list[Fingerprinted]:
-        return [work(texts) for work in self._pipelines]
-
-    @cached_property
-    def _pipelines(self) -> list[Callable[[Sequence[str]], Fingerprinted]]:
-        return [profile.fingerprinter().fingerprint_many for profile in self.profiles]
-
-
 def fingerprint_texts(
-    texts: Sequence[str], profiles: Sequence[Profile], processes: int
+    texts: Sequence[str], profiles: Sequence[Profile], threads: int
 ) -> list[CorpusFingerprints]:
     """Fingerprint texts (at least one) under each profile."""
     chunks = [texts[start : start + _TEXTS] for start in range(0, len(texts), _TEXTS)]
-    with closing(map_in_order(_ByProfiles(profiles), chunks, processes)) as results:
+    fingerprinters = [profile.fingerprinter() for profile in profiles]
+
+    def work(chunk: Sequence[str]) -> list[Fingerprinted]:
+        return [each.fingerprint_many(chunk) for each in fingerprinters]
+
+    with closing(map_in_threads(work, chunks, threads)) as results:
         by_profile = zip(*results, strict=True)
         return [_joined(len(texts), parts) for parts in by_profile]
 

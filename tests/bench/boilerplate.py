@@ -88,14 +88,14 @@ def chosen(truth: Truth, which: NDArray[np.bool_]) -> Truth:
     return Truth(truth.pairs.where(which), truth.right, truth.sample)
 
 
-def boilerplate(near: Truth, templates: Truth, target: int, processes: int) -> Table:
+def boilerplate(near: Truth, templates: Truth, target: int, threads: int) -> Table:
     """The figures without boilerplate left out, and with."""
     news = News.of(near, templates)
     learnt = [learnt_from_odd_days(near, share) for share in SHARES]
-    found = list(rows("nothing", None, news, target, processes))
+    found = list(rows("nothing", None, news, target, threads))
     for each in learnt:
         name = f"what {100 * each.share:g} % have"
-        found += rows(name, each.boilerplate, news, target, processes)
+        found += rows(name, each.boilerplate, news, target, threads)
     return Table(
         "Learnt boilerplate: two archives of Chinese television news",
         [
@@ -129,11 +129,11 @@ def chunks(texts: Sequence[str]) -> Iterator[Chunk]:
 
 
 def rows(
-    name: str, left_out: Boilerplate | None, news: News, target: int, processes: int
+    name: str, left_out: Boilerplate | None, news: News, target: int, threads: int
 ) -> Iterator[list[Cell]]:
     simhash = Profile(verify=False, boilerplate=left_out)
     minhash = Profile(scheme="minhash", threshold=min(THRESHOLDS), boilerplate=left_out)
-    by_bits, by_sketch = fingerprint_texts(news.near.sample.texts, [simhash, minhash], processes)
+    by_bits, by_sketch = fingerprint_texts(news.near.sample.texts, [simhash, minhash], threads)
     found = near_by(simhash, by_bits)
     yield row([name, "SimHash, k = 3"], found, read(simhash, by_bits, news), news, target)
     sketching = minhash.sketching

@@ -9,7 +9,7 @@ import simhash
 
 import simhbase
 from simhbase.fingerprint.pipeline import Fingerprinter
-from simhbase.parallel import map_in_order
+from simhbase.parallel import map_in_threads
 from simhbase.profile import Profile, make_profile
 from tests import reference
 from tests.bench.report import Cell, Table, interleaved, peak_memory_mb
@@ -36,10 +36,10 @@ def simhash_package(texts: list[str]) -> list[int]:
 
 
 def measure(scale: float = 1.0) -> list[Table]:
-    """One process against both peers, then two processes against one."""
+    """One process against both peers, then two threads against one."""
     every = round(74_545 / (TEXTS * scale))
     texts = [text for _, text in reference.documents("xwlb_chinadata", every)]
-    return [against_peers(texts), alone(texts), processes(texts, round(POOL_TEXTS * scale))]
+    return [against_peers(texts), alone(texts), threads(texts, round(POOL_TEXTS * scale))]
 
 
 def alone(texts: list[str]) -> Table:
@@ -100,20 +100,20 @@ def against_peers(texts: list[str]) -> Table:
     )
 
 
-def processes(texts: list[str], wanted: int) -> Table:
+def threads(texts: list[str], wanted: int) -> Table:
     many = (texts * (wanted // len(texts) + 1))[:wanted]
     batches = [many[start : start + POOL_BATCH] for start in range(0, len(many), POOL_BATCH)]
 
     def run(number: int) -> None:
-        for _ in map_in_order(_fingerprint, batches, number):
+        for _ in map_in_threads(_fingerprint, batches, number):
             pass
 
     seconds = interleaved(3, lambda: run(1), lambda: run(2))
     return Table(
-        "Fingerprints in worker processes",
-        ["processes", "texts/s", "times one"],
+        "Fingerprints in threads",
+        ["threads", "texts/s", "times one"],
         [[count, len(many) / elapsed, seconds[0] / elapsed] for count, elapsed in enumerate(seconds, 1)],
-        [f"{len(many):,} texts, the start of the processes included."],
+        [f"{len(many):,} texts."],
     )
 
 

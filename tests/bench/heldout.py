@@ -32,7 +32,7 @@ from simhbase.quality.pairs import TextPairs
 from simhbase.quality.sample import Sample
 from simhbase.quality.truth import Truth
 from simhbase.text.jaccard import shingle_sets
-from tests.bench.quality import CORPORA, processes, sampled
+from tests.bench.quality import CORPORA, sampled, threads
 from tests.bench.report import Cell, Table, shown
 from tests.bench.short import read_items
 
@@ -196,7 +196,7 @@ def calibrated(documents: Documents, limit: int, jaccard: float | None) -> Calib
     """As the command does it by default."""
     sample = sampled(documents, limit)
     least, right = least_similarities(jaccard, None, 0.6 if sample.is_short else Goal.jaccard)
-    return recommend(sample, Goal(sample.read, jaccard=least, right=right), processes())
+    return recommend(sample, Goal(sample.read, jaccard=least, right=right), threads())
 
 
 def best_of_schemes(calibration: Calibration) -> Iterator[Figures]:

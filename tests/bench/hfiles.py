@@ -121,14 +121,14 @@ def by_texts(running: Cluster, n: int) -> Table:
             create_tables(url, Options(regions=REGIONS))
             open_index(url, create="default").close()
             before, start = processor_time(running), perf_counter()
-            load(Inputs([str(file)], processes=WORKERS), url, via=how, work_folder=how and folder)
+            load(Inputs([str(file)], threads=WORKERS), url, via=how, work_folder=how and folder)
             seconds, after = perf_counter() - start, processor_time(running)
             drop_store(url)
             first = first or seconds
             spent = (later - earlier for later, earlier in zip(after, before, strict=True))
             rows.append([how or "gateway", n / seconds, first / seconds, *spent])
     return Table(
-        f"HBase: loads of {n:,} texts of news by {WORKERS} processes",
+        f"HBase: loads of {n:,} texts of news by {WORKERS} threads",
         [
             *("how", "documents/s", "against the gateway"),
             *(f"processor time of {each}, s" for each in ("simhbase", "workers and tools", "servers")),

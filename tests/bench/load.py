@@ -1,5 +1,4 @@
-"""Whole loads into the embedded store: how long the stages take, how busy the workers are, how much memory
-it takes."""
+"""Whole loads into the embedded store: how long the stages take, and how much processor time and memory."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from tests.reference import documents
 
 TEXTS = (10_000, 74_545)
 FINGERPRINTS = (10_000, 1_000_000)
-PROCESSES = (1, 2)
+THREADS = (1, 2)
 
 
 def measure(scale: float = 1.0) -> list[Table]:
@@ -33,7 +32,7 @@ def measure(scale: float = 1.0) -> list[Table]:
     with TemporaryDirectory(prefix="simhbase-bench-") as folder:
         for count in TEXTS:
             file = texts(Path(folder), round(count * scale))
-            rows += [["news", *alone(file, processes)] for processes in PROCESSES]
+            rows += [["news", *alone(file, threads)] for threads in THREADS]
         for count in FINGERPRINTS:
             file = fingerprints(Path(folder), round(count * scale))
             rows.append(["fingerprints", *alone(file, 1)])
@@ -43,20 +42,17 @@ def measure(scale: float = 1.0) -> list[Table]:
             [
                 "documents are",
                 "documents",
-                "workers",
+                "threads",
                 "documents/s",
-                "workers busy, %",
+                "processor time a document, us",
                 "reading, %",
                 "storing, %",
                 "peak memory, MB",
-                "of the largest worker, MB",
             ],
             rows,
             [
-                "Each load is a process of its own. Busy: the CPU time of the worker processes as a share of "
-                "the time that there are any; reading and storing: shares of the load's time in the main "
-                "process, beside them. Where one process does it all there are no workers. Memory grows "
-                "until RocksDB's caches are full."
+                "Each load is a process of its own. Reading and storing: shares of the load's time in the "
+                "main thread, beside which the others work. Memory grows until RocksDB's caches are full."
             ],
         )
     ]
@@ -81,9 +77,9 @@ def fingerprints(folder: Path, count: int) -> Path:
     return file
 
 
-def alone(file: Path, processes: int, *options: str) -> list[Cell]:
+def alone(file: Path, threads: int, *options: str) -> list[Cell]:
     """The figures of a load in a process of its own."""
-    command = [sys.executable, "-m", "tests.bench.load", str(file), str(processes), *options]
+    command = [sys.executable, "-m", "tests.bench.load", str(file), str(threads), *options]
     done = subprocess.run(command, capture_output=True, check=True)
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
@@ -114,30 +110,25 @@ class Stage:
         return timed_iteration
 
 
-def _load(file: Path, processes: int) -> list[Cell]:
+def _load(file: Path, threads: int) -> list[Cell]:
     reading, storing = Stage(), Stage()
     Checkpoints.remaining = reading.timed_steps(Checkpoints.remaining)  # type: ignore[method-assign]
-    load_job._write_to_store = storing.timed(load_job._write_to_store)  # type: ignore[assignment]
+    run = load_job._LoadRun
+    run._write_to_store = storing.timed(run._write_to_store)  # type: ignore[method-assign]
     field = "f" if file.name.startswith("fingerprints") else None
-    inputs = Inputs([str(file)], InputOptions(fingerprint_field=field), processes=processes)
+    inputs = Inputs([str(file)], InputOptions(fingerprint_field=field), threads=threads)
     start = perf_counter()
     with TemporaryDirectory(prefix="simhbase-bench-") as folder:
         report = load_job.load(inputs, f"rocksdb:{folder}/s")
     seconds = perf_counter() - start
-    workers, here = (resource.getrusage(who) for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF))
-    busy: Cell = ""
-    if workers.ru_utime:
-        busy = round((workers.ru_utime + workers.ru_stime) / processes / seconds * 100)
-    shares = [round(stage.seconds / seconds * 100) for stage in (reading, storing)]
-    largest: Cell = workers.ru_maxrss // 1024 if workers.ru_utime else ""
+    used = resource.getrusage(resource.RUSAGE_SELF)
     return [
         report.documents,
-        processes if workers.ru_utime else "",
+        threads,
         round(report.documents / seconds),
-        busy,
-        *shares,
-        here.ru_maxrss // 1024,
-        largest,
+        round((used.ru_utime + used.ru_stime) / report.documents * 1e6, 1),
+        *(round(stage.seconds / seconds * 100) for stage in (reading, storing)),
+        used.ru_maxrss // 1024,
     ]
 
 

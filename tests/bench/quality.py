@@ -104,7 +104,7 @@ def measure(scale: float = 1.0) -> Iterator[Table]:
         yield from (schemes(each), layouts(each))
     yield goals(measured)
     news = measured["news"]
-    yield boilerplate(news.calibration.truth, news.labelled, TARGET, processes())
+    yield boilerplate(news.calibration.truth, news.labelled, TARGET, threads())
     for part in (weights.measure, short.measure, lengths.measure, heldout):
         yield from part(scale)
 
@@ -119,7 +119,7 @@ def measured_corpus(name: str, corpus: Corpus, scale: float) -> Measured:
     start = perf_counter()
     limit = sys.maxsize if scale >= 1 else max(1, int(SMALL * scale))
     sample = sampled(corpus.documents(), limit)
-    calibration = recommend(sample, Goal(TARGET), processes())
+    calibration = recommend(sample, Goal(TARGET), threads())
     labels = known(read_labels(DATA / str(corpus.labels)), corpus.id_prefix, sample)
     pairs = labelled_pairs(labels, sample, shingle_sets(sample.texts))
     for path in draw(calibration, PLOTS / name):
@@ -129,7 +129,7 @@ def measured_corpus(name: str, corpus: Corpus, scale: float) -> Measured:
     return Measured(corpus, calibration, Truth(pairs, pairs, sample))
 
 
-def processes() -> int:
+def threads() -> int:
     return len(os.sched_getaffinity(0))
 
 

@@ -331,7 +331,7 @@ def test_control_characters_in_an_error_do_not_reach_the_terminal(tmp_path):
 def test_a_full_disk_keeps_what_was_acknowledged_and_a_second_run_finishes(tmp_path):
     values = {f"d{number}": number * SPREAD % (1 << 64) for number in range(20_000)}
     fingerprints(tmp_path / "a.jsonl", values)
-    load = ("load", "--fingerprint-field", "f", "--unique-only", "a.jsonl", "--processes", 1, *STORE)
+    load = ("load", "--fingerprint-field", "f", "--unique-only", "a.jsonl", "--threads", 1, *STORE)
 
     full = run_with_small_files(*load, cwd=tmp_path, largest=1 << 20)
     assert full.returncode == 1, full.stderr

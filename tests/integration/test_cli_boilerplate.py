@@ -78,12 +78,12 @@ def test_an_idf_file_and_boilerplate_are_learnt_by_one_command_and_rejects_are_t
     assert len((tmp_path / "r").read_text().splitlines()) == 1
 
 
-def test_what_is_learnt_depends_on_no_number_of_processes(tmp_path):
+def test_what_is_learnt_depends_on_no_number_of_threads(tmp_path):
     many = [framed(body) for body in texts(1100, words=6)]
     documents(tmp_path / "a.jsonl", many)
-    learn(tmp_path, "--processes", 1)
+    learn(tmp_path, "--threads", 1)
     alone = (tmp_path / "own.txt").read_bytes()
-    learn(tmp_path, "--processes", 2)
+    learn(tmp_path, "--threads", 2)
     assert (tmp_path / "own.txt").read_bytes() == alone
 
 

@@ -14,7 +14,7 @@ from tests.command_line import documents, result, run, texts
 from tests.near import versions
 from tests.short import near_pairs
 
-GOAL = ["--jaccard", 0.8, "--recall", 0.9, "--precision", 0.9, "--processes", 1]
+GOAL = ["--jaccard", 0.8, "--recall", 0.9, "--precision", 0.9, "--threads", 1]
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +205,7 @@ def test_texts_without_words_are_measured_by_their_characters(tmp_path):
     chance = np.random.default_rng(0)
     marks = ["".join(chance.choice(list("!?.,;:-+*/"), 200)) for _ in range(100)]
     path = documents(tmp_path / "corpus.jsonl", [text for mark in marks for text in (mark, f"{mark}!?")])
-    found = result("calibrate", "--processes", 1, path, cwd=tmp_path)
+    found = result("calibrate", "--threads", 1, path, cwd=tmp_path)
     by_words = [each for each in found["settings"] if each["features"] == "words, saturated"]
     assert all(each["recall"]["all"]["value"] == 0 for each in by_words)
     assert found["recommended"]["features"] == "chars:3"
@@ -247,7 +247,7 @@ def test_short_texts_get_a_store_that_finds_them(tmp_path):
         documents(tmp_path / f"{name}.jsonl", [text for pair in half for text in pair], prefix=name)
         for name, half in (("a", pairs[::2]), ("b", pairs[1::2]))
     ]
-    calibrated = result("calibrate", "--processes", 1, halves[0], cwd=tmp_path)
+    calibrated = result("calibrate", "--threads", 1, halves[0], cwd=tmp_path)
     recommended = calibrated["recommended"]
     assert recommended["reaches_goal"]
     assert calibrated["truth"] == "Jaccard of character 2-shingles"

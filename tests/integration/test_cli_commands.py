@@ -442,7 +442,9 @@ def test_a_machine_that_makes_other_fingerprints_is_refused_for_texts_alone(tmp_
     [
         (("--set", "layout=3x3"), "--set layout: 3x3 guarantees nothing"),
         (("--encoding", "utf-17"), "utf-17"),
-        (("--processes", "0"), "'--processes'"),
+        (("--threads", "0"), "'--threads'"),
+        (("--processes", "2"), "--processes: worker processes only extract the text of HTML"),
+        (("--format", "lines", "--processes", "2"), "set the number of threads"),
     ],
 )
 def test_options_out_of_range_are_named_and_create_nothing(tmp_path, options, told):
@@ -866,7 +868,7 @@ def test_documents_without_ids_are_named_by_their_texts(tmp_path):
     assert len(found) == 16
 
 
-def test_a_folder_of_many_formats_is_loaded_by_several_processes(tmp_path):
+def test_a_folder_of_many_formats_is_loaded_by_several_threads_and_processes(tmp_path):
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     rows = [{"n": number, "content": {"body": text}} for number, text in enumerate(texts(3000))]
@@ -877,7 +879,7 @@ def test_a_folder_of_many_formats_is_loaded_by_several_processes(tmp_path):
     (corpus / "b.jsonl.xz").write_bytes(lzma.compress(lines))
     (corpus / "c.md").write_text(texts(1)[0], encoding="utf-8")
     (corpus / "d.warc.bz2").write_bytes(bz2.compress(WARC))
-    options = ("--text-field", "content.body", "--id-field", "n", "--processes", 2)
+    options = ("--text-field", "content.body", "--id-field", "n", "--threads", 2, "--processes", 2)
     report = result("load", "corpus", *options, *STORE, cwd=tmp_path)
     assert (report["loaded"], report["rejected"]) == (6002, 0)
     answer = result("find", "--text", texts(1)[0], *STORE, cwd=tmp_path)

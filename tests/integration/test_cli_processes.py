@@ -195,11 +195,11 @@ def test_no_progress_is_shown_beside_results_that_a_pipe_takes(tmp_path):
 # --- signals ---
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_load_that_was_interrupted_keeps_what_it_says_and_is_gone_on_with(tmp_path, processes):
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_load_that_was_interrupted_keeps_what_it_says_and_is_gone_on_with(tmp_path, threads):
     values = {f"d{number}": number * SPREAD % 2**64 for number in range(16_000)}
     lines = fingerprints(tmp_path / "a.jsonl", values).read_bytes()
-    options = ("--fingerprint-field", "f", "--unique-only", "--processes", processes, *STORE)
+    options = ("--fingerprint-field", "f", "--unique-only", "--threads", threads, *STORE)
 
     with start("load", *options, "--unique", "u.jsonl", "-", cwd=tmp_path) as process:
         process.stdin.write(lines[: len(lines) * 3 // 4])  # and no more comes: it waits
@@ -225,7 +225,7 @@ def test_a_load_that_was_interrupted_keeps_what_it_says_and_is_gone_on_with(tmp_
 def test_a_load_that_is_terminated_ends_as_one_that_is_interrupted(tmp_path, everybody):
     values = {f"d{number}": number * SPREAD % 2**64 for number in range(16_000)}
     lines = fingerprints(tmp_path / "a.jsonl", values).read_bytes()
-    options = ("--fingerprint-field", "f", "--processes", 2, *STORE)
+    options = ("--fingerprint-field", "f", "--threads", 2, *STORE)
     with start("load", *options, "-", cwd=tmp_path) as process:
         process.stdin.write(lines[: len(lines) * 3 // 4])
         process.stdin.flush()
@@ -287,7 +287,7 @@ def test_a_load_that_was_killed_loses_nothing_acknowledged_and_is_gone_on_with(t
     values = {f"d{number}": number * SPREAD % 2**64 for number in range(12_000)}
     fingerprints(tmp_path / "a.jsonl", values)
     load = ("load", "--fingerprint-field", "f", "--unique-only", "a.jsonl", *STORE)
-    with start(*load, "--unique", "u.jsonl", "--processes", 1, cwd=tmp_path) as process:
+    with start(*load, "--unique", "u.jsonl", "--threads", 1, cwd=tmp_path) as process:
         wait_until(lambda: holds_documents(tmp_path / "s.db"))
         time.sleep(0.03 * moment)
         os.killpg(process.pid, signal.SIGKILL)
@@ -317,21 +317,21 @@ def test_an_interrupt_that_is_put_off_comes_after_the_work():
         os.kill(os.getpid(), signal.SIGINT)
 
 
-# --- worker processes ---
+# --- threads and worker processes ---
 
 
-def test_any_number_of_processes_gives_the_same(tmp_path):
+def test_any_number_of_threads_gives_the_same(tmp_path):
     some = texts(1500, words=12)
     again = [text.upper() for text in some[::3]]
     mixed = [text for pair in zip(some, [*again, *[""] * 1000], strict=True) for text in pair]
     documents(tmp_path / "a.jsonl", mixed)
 
-    def everything(processes: int) -> list[object]:
-        folder = tmp_path / str(processes)
+    def everything(threads: int) -> list[object]:
+        folder = tmp_path / str(threads)
         folder.mkdir()
         options = ("--unique", "--duplicates", "--evidence", "--rejects")
         files = tuple(each for option in options for each in (option, f"{option[2:]}.jsonl"))
-        options = ("../a.jsonl", "--yes", "--processes", processes)
+        options = ("../a.jsonl", "--yes", "--threads", threads)
         load = result("load", "--unique-only", *files, *STORE, *options, cwd=folder, exit_code=3)
         lines = [(folder / name).read_bytes() for name in files[1::2]]
         dedup = result("dedup", *files, *options, cwd=folder, exit_code=3)

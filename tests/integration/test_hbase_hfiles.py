@@ -122,7 +122,7 @@ def corpus(path: Path, number: int = 1000, **changed: int) -> dict[str, int]:
 
 def load(path: Path, url: str, **options: object) -> simhbase.LoadReport:
     with chdir(path.parent):
-        return simhbase.load(Inputs([path.name], READ, processes=1), url, **options)  # type: ignore[arg-type]
+        return simhbase.load(Inputs([path.name], READ, threads=1), url, **options)  # type: ignore[arg-type]
 
 
 def rows_later(url: str) -> dict[str, object]:
@@ -687,7 +687,7 @@ def test_a_second_run_of_a_load_leaves_the_files_of_the_first(url, answering, tm
         def note(self, text: str) -> None:
             load_again(text)
 
-    inputs = Inputs(["c.jsonl"], READ, processes=1, watcher=Telling())
+    inputs = Inputs(["c.jsonl"], READ, threads=1, watcher=Telling())
     with chdir(tmp_path), pytest.raises(StoreFailed):
         simhbase.load(inputs, url, **options)  # type: ignore[arg-type]
     assert "documents" in busy

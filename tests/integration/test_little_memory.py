@@ -20,7 +20,7 @@ values = [number * 0x9E3779B97F4A7C15 % 2**64 for number in range(count)]
 file, url = folder / "documents.jsonl", f"rocksdb:{folder / 'store'}"
 with file.open("w") as lines:
     lines.writelines(f'{{"id": "{i}", "fingerprint": "{value:016x}"}}\\n' for i, value in enumerate(values))
-inputs = Inputs([str(file)], InputOptions(fingerprint_field="fingerprint"), processes=1)
+inputs = Inputs([str(file)], InputOptions(fingerprint_field="fingerprint"), threads=1)
 print(simhbase.load(inputs, url).added)
 with simhbase.open(url, access="read") as index:
     asked = [value ^ 1 for value in values[:: count // 2000]]

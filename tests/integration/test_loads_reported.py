@@ -41,7 +41,7 @@ def folder(tmp_path):
 
 
 def job(**options: object) -> Load:
-    return Load(inputs=Inputs(["a.jsonl"], processes=1), store=STORE, **options)
+    return Load(inputs=Inputs(["a.jsonl"], threads=1), store=STORE, **options)
 
 
 UNIQUE = {"unique_only": True, "unique": "u.jsonl", "duplicates": "d.jsonl", "evidence": "e.jsonl"}
@@ -125,12 +125,12 @@ def test_new_is_the_same_after_a_stop(folder, monkeypatch, unique_only, calls):
     options = {"unique_only": unique_only, "skip_existing": True, "new": "new.jsonl"}
     simhbase.tables.create(STORE)
     simhbase.tables.create("rocksdb:other.db")
-    whole = simhbase.load(Inputs(["a.jsonl"], processes=1), "rocksdb:other.db", **options)
+    whole = simhbase.load(Inputs(["a.jsonl"], threads=1), "rocksdb:other.db", **options)
     expected = (folder / "new.jsonl").read_bytes()
     (folder / "new.jsonl").unlink()
     steps = Steps(calls, torn=False)
     with patch.object(load_job, "open_index", steps.open_index), pytest.raises(Crash):
-        simhbase.load(Inputs(["a.jsonl"], processes=1), STORE, **options)
-    report = simhbase.load(Inputs(["a.jsonl"], processes=1), STORE, **options)
+        simhbase.load(Inputs(["a.jsonl"], threads=1), STORE, **options)
+    report = simhbase.load(Inputs(["a.jsonl"], threads=1), STORE, **options)
     assert (folder / "new.jsonl").read_bytes() == expected
     assert report.documents == whole.documents

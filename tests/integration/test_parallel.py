@@ -15,9 +15,12 @@ from pathlib import Path
 import pytest
 
 from simhbase.errors import SimhbaseError, UsageError
-from simhbase.parallel import AHEAD, AHEAD_SIZE, map_in_order
+from simhbase.parallel import AHEAD, AHEAD_SIZE, map_in_threads
+from simhbase.workers import map_in_processes
 
-POOLS = pytest.mark.parametrize("processes", [1, 2])
+POOLS = pytest.mark.parametrize(
+    ("map_in_order", "workers"), [(map_in_threads, 1), (map_in_threads, 2), (map_in_processes, 2)]
+)
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 REPOSITORY = Path(__file__).parents[2]
 LARGE = 20 << 20  # bytes
@@ -83,34 +86,46 @@ def alive(pid: int) -> bool:
 
 
 @POOLS
-def test_results_come_in_the_order_of_the_items(processes):
-    assert list(map_in_order(slower_for_smaller, range(12), processes)) == list(range(12))
+def test_results_come_in_the_order_of_the_items(map_in_order, workers):
+    assert list(map_in_order(slower_for_smaller, range(12), workers)) == list(range(12))
 
 
 @POOLS
-def test_no_items_give_no_results(processes):
-    assert list(map_in_order(double, [], processes)) == []
+def test_no_items_give_no_results(map_in_order, workers):
+    assert list(map_in_order(double, [], workers)) == []
 
 
-def test_one_process_is_this_one():
-    assert set(map_in_order(process_id, range(4), 1)) == {os.getpid()}
+def test_one_thread_is_this_one_and_several_are_others():
+    threads = [set(map_in_threads(lambda _: threading.get_ident(), range(8), number)) for number in (1, 2)]
+    assert threads[0] == {threading.get_ident()}
+    assert threading.get_ident() not in threads[1]
 
 
-def test_several_processes_are_others():
-    assert os.getpid() not in set(map_in_order(process_id, range(8), 2))
+def test_worker_processes_are_others():
+    assert os.getpid() not in set(map_in_processes(process_id, range(8), 2))
+
+
+def is_even(number: int) -> bool:
+    return number % 2 == 0
+
+
+def test_items_that_are_not_chosen_come_as_they_are_in_their_places():
+    found = list(map_in_processes(double, range(8), 2, chosen=is_even))
+    assert found == [2 * number if is_even(number) else number for number in range(8)]
 
 
 @POOLS
-def test_endless_items_are_taken_only_a_little_ahead_of_the_results(processes):
+def test_endless_items_are_taken_only_a_little_ahead_of_the_results(map_in_order, workers):
     numbers = count()
-    results = map_in_order(double, numbers, processes)
+    results = map_in_order(double, numbers, workers)
     assert list(islice(results, 20)) == [2 * i for i in range(20)]
     taken = next(numbers)
-    assert taken <= 20 + processes * AHEAD
+    assert taken <= 20 + workers * AHEAD
     results.close()
 
 
-def test_large_items_are_taken_one_after_the_other_and_medium_ones_two_at_a_time():
+@pytest.mark.parametrize("map_in_order", [map_in_threads, map_in_processes])
+def test_large_items_are_taken_one_after_the_other_and_medium_ones_two_at_a_time(map_in_order):
     for size, ahead in ((2 * AHEAD_SIZE, 1), (AHEAD_SIZE, 2)):
         taken: list[int] = []
         numbers = (taken.append(number) or number for number in range(6))
@@ -120,16 +135,26 @@ def test_large_items_are_taken_one_after_the_other_and_medium_ones_two_at_a_time
 
 
 @POOLS
-def test_an_exception_of_the_function_arrives_as_it_is_after_the_results_before_it(processes):
-    results = map_in_order(fail_at_three, range(6), processes)
+def test_an_exception_of_the_function_arrives_as_it_is_after_the_results_before_it(map_in_order, workers):
+    results = map_in_order(fail_at_three, range(6), workers)
     assert list(islice(results, 3)) == [0, 1, 2]
     with pytest.raises(ValueError, match="no 3 here"):
         next(results)
 
 
+def test_no_thread_outlives_a_map_however_it_ends():
+    before = threading.active_count()
+    assert len(list(map_in_threads(double, range(99), 3))) == 99
+    with pytest.raises(ValueError, match="no 3 here"):
+        list(map_in_threads(fail_at_three, range(99), 3))
+    with closing(map_in_threads(double, count(), 3)) as results:
+        assert next(results) == 0
+    assert threading.active_count() == before
+
+
 def test_a_worker_that_dies_is_told_plainly():
     with pytest.raises(SimhbaseError, match="one of 2 worker processes died"):
-        list(map_in_order(die_at_three, range(20), 2))
+        list(map_in_processes(die_at_three, range(20), 2))
 
 
 def test_no_pipe_of_dead_workers_is_closed_twice(monkeypatch):
@@ -143,18 +168,20 @@ def test_no_pipe_of_dead_workers_is_closed_twice(monkeypatch):
 
     monkeypatch.setattr(Connection, "_close", close_late_in_threads)
     with pytest.raises(SimhbaseError, match="one of 2 worker processes died"):
-        list(map_in_order(die_at_three, range(20), 2))
+        list(map_in_processes(die_at_three, range(20), 2))
 
 
-def test_fewer_than_one_process_is_refused():
+def test_fewer_than_one_thread_or_process_is_refused():
+    with pytest.raises(UsageError, match="threads: must be at least 1, not 0"):
+        map_in_threads(double, [1], 0)
     with pytest.raises(UsageError, match="processes: must be at least 1, not 0"):
-        map_in_order(double, [1], 0)
+        map_in_processes(double, [1], 0)
 
 
 SLEEPERS = """
 import os, sys, time
 from pathlib import Path
-from simhbase.parallel import map_in_order
+from simhbase.workers import map_in_processes
 
 def sleep(number):
     Path(sys.argv[1], str(os.getpid())).touch()
@@ -162,7 +189,7 @@ def sleep(number):
 
 if __name__ == "__main__":
     try:
-        list(map_in_order(sleep, range(100), 2))
+        list(map_in_processes(sleep, range(100), 2))
     except KeyboardInterrupt:
         sys.exit(130)
 """
@@ -229,7 +256,7 @@ def children(pid: int) -> list[int]:
 @LINUX
 def test_leaving_early_ends_the_workers(tmp_path):
     before = set(children(os.getpid()))
-    results = map_in_order(process_id, count(), 2)
+    results = map_in_processes(process_id, count(), 2)
     workers = set(islice(results, 20))
     assert workers & set(children(os.getpid()))
     results.close()
@@ -249,10 +276,10 @@ def test_a_worker_that_dies_within_a_large_result_keeps_nobody_waiting():
     script = (
         "from contextlib import closing\n"
         "from simhbase.errors import SimhbaseError\n"
-        "from simhbase.parallel import map_in_order\n"
+        "from simhbase.workers import map_in_processes\n"
         "from tests.integration.test_parallel import dying_within_its_result\n"
         "if __name__ == '__main__':\n"
-        "    with closing(map_in_order(dying_within_its_result, range(6), 2)) as results:\n"
+        "    with closing(map_in_processes(dying_within_its_result, range(6), 2)) as results:\n"
         "        next(results)\n"
         "        try:\n"
         "            next(results)\n"
@@ -280,7 +307,7 @@ def wait_long(item: bytes) -> int:
 def test_leaving_while_a_large_item_is_on_its_way_keeps_nobody_waiting():
     """The pipe to the workers is full, and they end without having read it."""
     items = [b"", *[bytes(1 << 20)] * 5]
-    results = map_in_order(wait_long, items, 2)
+    results = map_in_processes(wait_long, items, 2)
     assert next(results) == 0
     thread = threading.Thread(target=results.close, daemon=True)
     thread.start()

@@ -12,7 +12,7 @@ import pytest
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions
 from simhbase.corpus.sources import Sources
-from simhbase.parallel import map_in_order
+from simhbase.workers import map_in_processes
 
 MEMORY_OF_READING = """
 import resource, sys
@@ -36,12 +36,10 @@ def test_workers_parse_the_same_records_in_the_same_order(tmp_path):
     (tmp_path / "b.csv").write_bytes(b"id,text\n" + b"".join(b'c%d,"x\ny"\n' % i for i in range(1000)))
     parser = Parser(InputOptions())
 
-    def items(processes: int) -> list[object]:
-        chunks = Sources([str(tmp_path), "missing.jsonl"], InputOptions()).chunks()
-        return list(chain.from_iterable(map_in_order(parser.parse, chunks, processes)))
-
-    assert len(items(1)) == 6001
-    assert items(2) == items(1)
+    chunks = list(Sources([str(tmp_path), "missing.jsonl"], InputOptions()).chunks())
+    alone = list(chain.from_iterable(map(parser.parse, chunks)))
+    assert len(alone) == 6001
+    assert list(chain.from_iterable(map_in_processes(parser.parse, chunks, 2))) == alone
 
 
 def memory_of_reading(path: Path) -> tuple[int, int]:

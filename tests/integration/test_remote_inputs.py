@@ -64,7 +64,7 @@ def test_a_folder_on_a_server_is_one_source_of_the_summary(web, served, tmp_path
 
 def loading(url: str, folder: Path) -> list[str]:
     files = ("--unique-only", "--unique", "unique.jsonl.gz", "--rejects", "rejects.jsonl")
-    return [*COMMAND, "load", url, *STORE, *files, "--id-from", "line", "--processes", "1", "--json"]
+    return [*COMMAND, "load", url, *STORE, *files, "--id-from", "line", "--threads", "1", "--json"]
 
 
 def test_a_killed_load_goes_on_also_with_another_signature(web, served, tmp_path):
@@ -129,7 +129,7 @@ def test_a_file_that_has_changed_since_the_stop_is_loaded_anew(
     monkeypatch.setattr(load_job, "CHUNKS_AT_ONCE", 2)
     lines = documents(served / "a.jsonl", texts(16)).read_text().splitlines(keepends=True)
     (served / "a.jsonl").write_text("".join([*lines[:14], "no json\n"]))
-    load = ("load", f"{web.url}/a.jsonl", *STORE, "--processes", 1)
+    load = ("load", f"{web.url}/a.jsonl", *STORE, "--threads", 1)
     assert run(*load, "--max-rejects", 0, cwd=tmp_path).returncode == 1
     (served / "a.jsonl").write_text("".join(lines[1:] if changed else lines))
     done = run(*load, cwd=tmp_path)

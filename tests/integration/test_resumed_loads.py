@@ -61,7 +61,7 @@ def load_into(
     folder: Path, unique_only: bool = True, read: InputOptions | None = None, **options: object
 ) -> simhbase.LoadReport:
     """The corpus of a folder into its store, in this process."""
-    inputs = Inputs(["a.jsonl"], read or InputOptions(), processes=1, rejects=Path(FILES[2]))
+    inputs = Inputs(["a.jsonl"], read or InputOptions(), threads=1, rejects=Path(FILES[2]))
     files = {"unique": FILES[0], "duplicates": FILES[1], "evidence": FILES[3]} if unique_only else {}
     with chdir(folder):
         return simhbase.load(inputs, "rocksdb:s.db", unique_only=unique_only, **files, **options)
@@ -539,7 +539,7 @@ def test_a_file_that_was_renamed_is_another_input(folders, small_writes):
             raise KeyboardInterrupt
         return add_batch(*arguments)
 
-    inputs = Inputs(["*.jsonl"], InputOptions(id_from="line"), processes=1)
+    inputs = Inputs(["*.jsonl"], InputOptions(id_from="line"), threads=1)
     with chdir(folder):
         with patch.object(Index, "add_batch", stop_later), pytest.raises(KeyboardInterrupt):
             simhbase.load(inputs, "rocksdb:s.db", name="mine")

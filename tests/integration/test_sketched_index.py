@@ -24,7 +24,7 @@ from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import DocumentBatch
 from simhbase.jobs.groups import Matcher, groups
 from simhbase.model import AddReport, Query
-from simhbase.parallel import map_in_order
+from simhbase.parallel import map_in_threads
 from tests import reference
 from tests.selection import load_unique
 from tests.simulated import Server, SimulatedStore
@@ -499,12 +499,12 @@ def make_prints(some: list[str]) -> FingerprintBatch:
     return MINHASH.fingerprinter().fingerprint_many(some).fingerprints
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("size", [1, 8, 100])
-def test_prints_depend_on_no_number_of_processes_and_no_batch_size(processes, size):
+def test_prints_depend_on_no_number_of_threads_and_no_batch_size(threads, size):
     contents = texts(16)
     batches = [contents[start : start + size] for start in range(0, len(contents), size)]
-    made = FingerprintBatch.joined(map_in_order(make_prints, batches, processes))
+    made = FingerprintBatch.joined(map_in_threads(make_prints, batches, threads))
     expected = MINHASH.fingerprinter().fingerprint_many(contents).fingerprints
     assert np.array_equal(made.values, expected.values)
     assert np.array_equal(made.sketches, expected.sketches)

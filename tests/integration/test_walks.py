@@ -100,10 +100,10 @@ def post(folder: Path) -> None:
 
 
 RUNS: dict[str, Callable[[Path], None]] = {
-    "load": lambda folder: command(folder, "load", "in.jsonl", "--store", "rocksdb:store", "--processes", 1),
+    "load": lambda folder: command(folder, "load", "in.jsonl", "--store", "rocksdb:store", "--threads", 1),
     "find": lambda folder: command(folder, "find", "--text", TEXT, "--store", "rocksdb:store"),
     "claim": claim,
-    "dedup": lambda folder: command(folder, "dedup", "in.jsonl", "--unique", "u.jsonl", "--processes", 1),
+    "dedup": lambda folder: command(folder, "dedup", "in.jsonl", "--unique", "u.jsonl", "--threads", 1),
     "POST /v1/find": post,
     "tables create": lambda folder: command(folder, "tables", "create", "--store", "rocksdb:new"),
     "migrate": lambda folder: command(folder, "migrate", "--store", "rocksdb:store", "--to", "rocksdb:new"),

@@ -347,7 +347,8 @@ SCRIPT = """
 import pandas, simhbase
 print("started")
 frame = pandas.read_json("rows.jsonl", lines=True)
-print(len(simhbase.dedup(simhbase.Inputs(rows=frame, processes=2)).frame))
+inputs = simhbase.Inputs(rows=frame, options=simhbase.InputOptions(html=True), processes=2)
+print(len(simhbase.dedup(inputs).frame))
 """
 
 

@@ -14,10 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Reject, SourceReject
 from simhbase.corpus.sources import Sources
-from simhbase.parallel import map_in_order
 from tests.reading import json_lines, read, rejects, texts, write
 
 
@@ -235,18 +233,6 @@ def test_what_reads_it_is_named_where_it_is_missing(tmp_path, monkeypatch):
     (item,) = read(path)
     assert isinstance(item, SourceReject)
     assert item.reason.endswith("pip install 'simhbase[parquet]'")
-
-
-def test_workers_parse_the_same_records(tmp_path):
-    table(tmp_path / "x.parquet", {"id": range(2000), "text": [f"文 {i}" for i in range(2000)]})
-    parser = Parser(InputOptions())
-    one, two = (
-        [item for chunk in map_in_order(parser.parse, chunks, n) for item in chunk]
-        for n in (1, 2)
-        for chunks in [Sources([str(tmp_path)], InputOptions()).chunks()]
-    )
-    assert one == two
-    assert len(one) == 2000
 
 
 def test_the_bytes_consumed_grow_and_end_as_the_size_of_the_file(tmp_path):

@@ -1,14 +1,13 @@
-"""Chunks on their way through the workers, and the batches that come back."""
+"""Chunks on their way through worker processes, and the batches that come back."""
 
-import os
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from simhbase.corpus.inputs import in_workers
-from simhbase.corpus.record import Chunk, Raw, Record
+from simhbase.corpus.inputs import extracted
+from simhbase.corpus.record import Chunk, InputOptions, Raw, Record, size_of
 from simhbase.corpus.sources import CHUNK_RECORDS
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.pipeline import JOINED_BYTES, Batch, joined
@@ -48,23 +47,32 @@ def test_fewer_batches_become_one_where_they_hold_long_lines_or_texts():
     assert [each.ids for each in joined(batches, 8, 8)] == [["d0", "d1"], ["d2", "d3"], ["d4"]]
 
 
-def process_and_size(chunk: Chunk) -> tuple[int, int]:
-    return os.getpid(), len(chunk[0].data)
+def pages(count: int, size: int) -> list[Chunk]:
+    page = b"<p>" + b"x" * (size - 3)
+    return [[Raw("s", number, f"d{number}", page, holds="page")] for number in range(count)]
 
 
-def chunks(count: int, size: int) -> list[Chunk]:
-    return [[Raw("s", number, "d", b"x" * size)] for number in range(count)]
+def worked_on(chunks: list[Chunk], options: InputOptions = InputOptions()) -> list[bool]:  # noqa: B008  # frozen
+    """Whether worker processes have parsed each chunk."""
+    return [isinstance(chunk[0], Record) for chunk in extracted(iter(chunks), options, 2)]
 
 
-def test_few_small_chunks_are_worked_on_in_this_process():
-    assert set(in_workers(process_and_size, chunks(2, 10), 2)) == {(os.getpid(), 10)}
+def test_a_few_small_chunks_of_pages_need_no_worker_processes():
+    assert worked_on(pages(2, 10)) == [False, False]
 
 
-def test_more_chunks_and_large_ones_are_worked_on_in_others():
-    for few in (chunks(3, 10), chunks(2, 5 << 20)):
-        found = list(in_workers(process_and_size, few, 2))
-        assert [size for _, size in found] == [len(chunk[0].data) for chunk in few]
-        assert os.getpid() not in {process for process, _ in found}
+def test_more_pages_and_large_ones_are_parsed_by_worker_processes():
+    for chunks in (pages(3, 10), pages(2, 5 << 20)):
+        parsed = [item for chunk in extracted(iter(chunks), InputOptions(), 2) for item in chunk]
+        assert [(item.id, len(item.text)) for item in parsed] == [
+            (chunk[0].id, size_of(chunk) - 3) for chunk in chunks
+        ]
+
+
+def test_what_holds_no_page_passes_worker_processes_by_in_its_place():
+    text = [Raw("s", 9, "t", b"text")]
+    assert worked_on([text, *pages(1, 10), text, *pages(2, 10)]) == [False, True, False, True, True]
+    assert worked_on([text] * 4, InputOptions(html=True)) == [True] * 4
 
 
 class Watched(list[Raw]):
@@ -76,7 +84,7 @@ def test_chunks_are_let_go_of_one_after_the_other():
 
     def watched() -> Iterator[Chunk]:
         for _ in range(6):
-            chunk = Watched(chunks(1, 10)[0])
+            chunk = Watched([Raw("s", 1, "d", b"x" * 10)])
             given.append(weakref.ref(chunk))
             yield chunk
             del chunk
@@ -84,4 +92,4 @@ def test_chunks_are_let_go_of_one_after_the_other():
     def held(_: Chunk) -> int:
         return sum(chunk() is not None for chunk in given)
 
-    assert list(in_workers(held, watched(), 1)) == [3, 2, 1, 1, 1, 1]
+    assert list(map(held, extracted(watched(), InputOptions(), 1))) == [3, 2, 1, 1, 1, 1]
