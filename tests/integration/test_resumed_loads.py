@@ -61,7 +61,7 @@ def load_into(
     folder: Path, unique_only: bool = True, read: InputOptions | None = None, **options: object
 ) -> simhbase.LoadReport:
     """The corpus of a folder into its store, in this process."""
-    inputs = Inputs(["a.jsonl"], read or InputOptions(), threads=1, rejects=Path(FILES[2]))
+    inputs = Inputs(["a.jsonl"], read or InputOptions(), threads=2, rejects=Path(FILES[2]))
     files = {"unique": FILES[0], "duplicates": FILES[1], "evidence": FILES[3]} if unique_only else {}
     with chdir(folder):
         return simhbase.load(inputs, "rocksdb:s.db", unique_only=unique_only, **files, **options)
