@@ -8,12 +8,12 @@ import numpy as np
 
 from simhbase.drawers.scheme import Scheme
 from simhbase.errors import UsageError
-from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.fingerprint.pipeline import Fingerprinter, to_int
+from simhbase.fingerprint.batch import FingerprintBatch, to_int
+from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.model import Comparison, Fingerprint, Stretch
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.text.difference import difference
-from simhbase.text.features import Extractor
+from simhbase.text.extractor import Extractor
 from simhbase.text.jaccard import jaccard, sets_of
 
 _FIRST, _SECOND = np.array([0]), np.array([1])

@@ -6,15 +6,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from importlib.metadata import version
 from numbers import Real
-from typing import Any, ClassVar, Self, cast, get_args, get_type_hints
-
-import orjson
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, get_args, get_type_hints
 
 from simhbase.drawers.bands import bands, bands_for
 from simhbase.drawers.layout import layout, require_within_guarantee
-from simhbase.drawers.scheme import MinHashScheme, RisingThreshold, Scheme, SimHashScheme
+from simhbase.drawers.threshold import RisingThreshold
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
@@ -22,8 +19,11 @@ from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.features import BY_IDF, FeatureOptions
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
 from simhbase.text.normalise import NORMALISATION, normalise
-from simhbase.text.userfile import NamedContent
+from simhbase.text.resources import NamedContent, package_version
 from simhbase.text.variants import CharacterTable, character_table
+
+if TYPE_CHECKING:
+    from simhbase.drawers.scheme import Scheme
 
 BITS = (64, 128)
 TABLE_BITS = 64
@@ -123,8 +123,6 @@ class Profile:
             self._set(fold=character_table(self.fold))
         self._set(stop_words=self._normal_words(self.stop_words))
         self._complete()
-        if self.tokenizer is None and self.features.startswith("words"):
-            self._set(tokenizer=f"{TOKENIZER} {version(TOKENIZER)}")
         _ = self.feature_options
 
     def _require_types(self) -> None:
@@ -153,7 +151,7 @@ class Profile:
 
     @property
     def index_scheme(self) -> Scheme:
-        """How fingerprints are indexed and compared."""
+        """How fingerprints are indexed and compared. (Imports NumPy, which one fingerprint needs not.)"""
         raise NotImplementedError
 
     @property
@@ -208,20 +206,27 @@ class Profile:
 
     def describe(self) -> dict[str, object]:
         """All parameters by name as JSON values; tables and files by source and digest."""
+        tokenizer = self.tokenizer
+        if tokenizer is None and self.features.startswith("words"):
+            tokenizer = f"{TOKENIZER} {package_version(TOKENIZER)}"
+        return self._record | {"tokenizer": tokenizer}
+
+    @property
+    def _record(self) -> dict[str, object]:
         described = {name: _described(value) for name, value in self.parameters().items()}
         return described | {
             "hash": self.feature_options.hash,
             "normalisation": NORMALISATION,
-            "tokenizer": self.tokenizer,
             **({"permutations": PERMUTATIONS, "shingles": self.shingles.kind} if self.sketching else {}),
         }
 
     @property
     def digest(self) -> str:
         """Digest of `describe` without the tokenizer's version: 16 hexadecimal digits."""
-        described = {name: value for name, value in self.describe().items() if name != "tokenizer"}
-        content = orjson.dumps(described, option=orjson.OPT_SORT_KEYS)
-        return hashlib.sha256(content).hexdigest()[:_DIGEST_DIGITS]
+        import json  # few processes ask for the digest
+
+        content = json.dumps(self._record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]
 
     def require_fits_tables(self) -> None:
         """Raise UsageError if fingerprints have another length than tables store."""
@@ -313,6 +318,8 @@ class SimHashProfile(Profile):
 
     @property
     def index_scheme(self) -> Scheme:
+        from simhbase.drawers.scheme import SimHashScheme
+
         return SimHashScheme(layout(self.layout, self.bits), self.k)
 
     @property
@@ -365,6 +372,8 @@ class VerifiedProfile(SimHashProfile):
 
     @property
     def index_scheme(self) -> Scheme:
+        from simhbase.drawers.scheme import SimHashScheme
+
         threshold = cast("float | None", self.threshold)
         return SimHashScheme(layout(self.layout, self.bits), self.k, self.sketching, threshold, self.reach)
 
@@ -425,6 +434,8 @@ class MinHashProfile(Profile):
 
     @property
     def index_scheme(self) -> Scheme:
+        from simhbase.drawers.scheme import MinHashScheme
+
         return MinHashScheme(bands(self.bands), self.sketching, self._threshold)
 
     @property

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from simhbase.errors import BadInput, OutputFailed, UsageError
 from simhbase.profile import NAMES, PRESETS, Profile, preset_parameters
-from simhbase.text.boilerplate import read_boilerplate
 from simhbase.text.encoding import decode
-from simhbase.text.idf import JIEBA, read_table
-from simhbase.text.userfile import NamedContent, read_utf8
+from simhbase.text.idf import JIEBA
+from simhbase.text.resources import NamedContent
+from simhbase.text.userfile import read_boilerplate, read_table, read_utf8
 
 _FILES = {"idf": read_table, "boilerplate": read_boilerplate}
 _HEAD = "# A profile of simhbase: the parameters that stored fingerprints depend on.\n"

@@ -19,6 +19,7 @@ from simhbase.drawers.rowkeys import numbers_of
 from simhbase.drawers.scheme import Scheme
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.index import Index
 from simhbase.index.reader import DRAWER_LIMIT, expired_before, live_entries
 from simhbase.index.rows import listed_sketch, parse_listing
@@ -186,7 +187,7 @@ def _are_related(
         return np.asarray(bits <= RELATED_BITS)
     sketching = scheme.sketching
     assert sketching is not None
-    mismatches = sketching.pair_mismatches(sample.sketches, one, sample.sketches, other)
+    mismatches = pair_mismatches(sketching, sample.sketches, one, sample.sketches, other)
     return np.asarray(sketching.similarity(mismatches) >= RELATED_SIMILARITY)
 
 

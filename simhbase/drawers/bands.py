@@ -6,12 +6,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-from numpy.typing import NDArray
-
 from simhbase.drawers.layout import MAX_TABLES
 from simhbase.errors import UsageError
-from simhbase.fingerprint.minhash import SLOTS, hash_words, unpack
+from simhbase.fingerprint.minhash import SLOTS
 
 RECALL = 0.99
 
@@ -37,33 +34,6 @@ class Bands:
     def meeting(self, similarity: float) -> float:
         """Probability that two texts of this similarity share a drawer: 1 - (1 - s^rows)^number."""
         return 1.0 - (1.0 - similarity**self.rows) ** self.number
-
-    def segments(self, sketches: NDArray[np.uint8], bits: int) -> NDArray[np.uint32]:
-        """Upper 32 bits of a hash of each band: uint8 (n, bytes) -> uint32 (n, number)."""
-        slots = unpack(sketches, bits)[:, : self.slots]
-        return _hashed(slots.reshape(len(sketches), self.number, self.rows), bits)
-
-    def segments_of(self, band: int, sketches: NDArray[np.uint8], bits: int) -> NDArray[np.uint32]:
-        """Upper 32 bits of a hash of one band: uint32 (n,)."""
-        return _hashed(unpack(sketches, bits)[:, band * self.rows : (band + 1) * self.rows], bits)
-
-    def agreeing(self, a: NDArray[np.uint8], b: NDArray[np.uint8], bits: int) -> NDArray[np.bool_]:
-        """In which bands all slots agree, sketch by sketch: two times uint8 (n, bytes) -> bool
-        (n, number)."""
-        same = (unpack(a, bits) == unpack(b, bits))[:, : self.slots]
-        agree: NDArray[np.bool_] = same.reshape(len(a), self.number, self.rows).all(axis=2)
-        return agree
-
-
-def _hashed(slots: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.uint32]:
-    """Of bands of slots, (..., rows) -> (...)."""
-    rows, in_word = slots.shape[-1], 64 // bits
-    words = np.zeros((*slots.shape[:-1], -(-rows // in_word)), dtype=np.uint64)
-    for row in range(rows):
-        word = words[..., row // in_word]
-        word <<= np.uint64(bits % 64)
-        word |= slots[..., row]
-    return (hash_words(words) >> np.uint64(32)).astype(np.uint32)
 
 
 @lru_cache

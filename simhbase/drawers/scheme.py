@@ -5,46 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from math import log2
 from numbers import Real
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers import rowkeys
+from simhbase.drawers import banding, rowkeys
 from simhbase.drawers.bands import Bands
 from simhbase.drawers.join import WORD_BITS, Pairs, gathered, mates, pair_batches, segments, sharing_batches
 from simhbase.drawers.layout import SEGMENT_BITS, Layout, Run, layout, require_within_guarantee
 from simhbase.drawers.near_values import COMPARED
+from simhbase.drawers.threshold import RisingThreshold
 from simhbase.errors import UsageError
-from simhbase.fingerprint import minhash
-from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint import sketches
+from simhbase.fingerprint.batch import FingerprintBatch, to_int
 from simhbase.fingerprint.minhash import COUNTED, SketchParameters
-from simhbase.fingerprint.pipeline import to_int
+from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.progress import Progress, counting, no_progress
 
 Distances = NDArray[np.uint8] | NDArray[np.int64]
 
 _SKETCHES_AT_ONCE = 1 << 14
-
-
-@dataclass(frozen=True, slots=True)
-class RisingThreshold:
-    """A minimum similarity that depends on the number of features of the text with fewer: `least` for up to
-    `least_to` features, `most` from COUNTED on, growing in between with the logarithm of the number.
-
-    docs/quality.md compares it with fixed thresholds.
-    """
-
-    least: float
-    most: float
-    least_to: int
-
-    def of(self, features: int) -> float:
-        """The threshold for this number of features."""
-        doublings = log2(max(features, self.least_to) / self.least_to) / log2(COUNTED / self.least_to)
-        return self.least + (self.most - self.least) * min(doublings, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +60,7 @@ class Bounds:
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Compare the sketches of `a` at left (m,) with those of `b` at right (m,). Returns the number of
         differing slots, and whether it is within bounds: two arrays (m,)."""
-        mismatches = sketching.pair_mismatches(a, left, b, right)
+        mismatches = pair_mismatches(sketching, a, left, b, right)
         if self.mismatches is None:
             return mismatches, np.ones(len(left), dtype=np.bool_)
         most = self.mismatches
@@ -94,8 +76,8 @@ def identities(fingerprints: FingerprintBatch, sketching: SketchParameters | Non
         return fingerprints.values
     values = fingerprints.values
     if values.ndim == 2:
-        values = minhash.fingerprints(np.ascontiguousarray(values).view(np.uint8))
-    return np.column_stack([values, minhash.fingerprints(fingerprints.sketches)])
+        values = sketches.fingerprints(np.ascontiguousarray(values).view(np.uint8))
+    return np.column_stack([values, sketches.fingerprints(fingerprints.sketches)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,16 +326,18 @@ class MinHashScheme:
         segments = np.empty(n, dtype=np.uint32)
         for start in range(0, n, _SKETCHES_AT_ONCE):
             part = np.arange(start, min(start + _SKETCHES_AT_ONCE, n))
-            segments[part] = self.bands.segments_of(band, slots_of(fingerprints.sketches[part]), bits)
+            sketches = slots_of(fingerprints.sketches[part])
+            segments[part] = banding.segments_of(self.bands, band, sketches, bits)
         for left, right in sharing_batches(segments):
             a, b, everyone = fingerprints.sketches[left], fingerprints.sketches[right], np.arange(len(left))
             mismatches, few = bounds.verified(self.sketching, a, everyone, b, everyone)
-            agreeing = self.bands.agreeing(slots_of(a), slots_of(b), bits)
+            agreeing = banding.agreeing(self.bands, slots_of(a), slots_of(b), bits)
             new = agreeing[:, band] & ~agreeing[:, :band].any(axis=1)
             yield Pairs(left, right, mismatches).where(few & new)
 
     def _segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint32]:
-        return self.bands.segments(self.sketching.slots_of(fingerprints.sketches), self.sketching.bits)
+        sketches = self.sketching.slots_of(fingerprints.sketches)
+        return banding.segments(self.bands, sketches, self.sketching.bits)
 
 
 Scheme = SimHashScheme | MinHashScheme

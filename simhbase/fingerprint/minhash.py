@@ -1,28 +1,26 @@
-"""Sketches: MinHash signatures of which each slot keeps a few bits. core/src/minhash.rs has their rules.
-
-Bands and the fingerprint are hashes of the sketch, so they can be computed again from stored rows.
-"""
+"""Sketches: MinHash signatures of which each slot keeps a few bits. core/src/minhash.rs has their rules, and
+sketches.py compares them in batches."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from math import sqrt
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from simhbase.errors import UsageError
-from simhbase.slices import Numbers
-from simhbase.text.hashing import GOLDEN, fmix64
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SLOTS = 128
 BITS = (1, 2, 4, 8, 16, 32)
 COUNTED = 128  # features: sketches do not count further
+NUMBERS = 4  # bytes
 
 _MOST_SLOTS = 4096
-_NUMBERS = 4  # bytes
 _LEAST_BITS = 64  # of a sketch: long enough that no text has all zeros, which mean "no sketch", by chance
-_COMPARED = 1 << 14  # sketches compared at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class SketchParameters:
 
     @property
     def bytes(self) -> int:
-        return self.signature_bytes + self.sized + _NUMBERS * self.numbered
+        return self.signature_bytes + self.sized + NUMBERS * self.numbered
 
     @property
     def signature_bytes(self) -> int:
@@ -78,33 +76,7 @@ class SketchParameters:
 
     def features(self, sketches: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Number of features, from sketches that are sized: uint8 (n, bytes) -> uint8 (n,)."""
-        counts = sketches[:, self.signature_bytes]
-        return np.minimum(counts, np.uint8(COUNTED))  # a damaged byte may be larger
-
-    def mismatches(self, a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Number of differing slots of each pair of sketches: uint8 (n, bytes) twice -> int64 (n,)."""
-        every = np.arange(len(a))
-        return self.pair_mismatches(a, every, b, every)
-
-    def pair_mismatches(
-        self,
-        a: NDArray[np.uint8],
-        left: Numbers,
-        b: NDArray[np.uint8],
-        right: Numbers,
-    ) -> NDArray[np.int64]:
-        """Number of differing slots of m pairs of sketches, `slots` + 1 if their numbers differ. left, right:
-        (m,), positions in a and b. Returns int64 (m,)."""
-        counts = np.empty(len(left), dtype=np.int64)
-        for start in range(0, len(left), _COMPARED):
-            part = slice(start, start + _COMPARED)
-            of_a, of_b = a[left[part]], b[right[part]]
-            differ = unpack(self.slots_of(of_a), self.bits) != unpack(self.slots_of(of_b), self.bits)
-            counts[part] = np.count_nonzero(differ, axis=1)
-            if self.numbered:
-                numbers = slice(self.bytes - _NUMBERS, None)
-                counts[part][(of_a[:, numbers] != of_b[:, numbers]).any(axis=1)] = self.slots + 1
-        return counts
+        return sketches[:, self.signature_bytes].clip(max=COUNTED)  # a damaged byte may be larger
 
     @property
     def standard_error(self) -> float:
@@ -120,35 +92,15 @@ class SketchParameters:
         sqrt(J (1 - J) / slots): 0.035 for J = 0.8 and 128 slots.
         """
         chance = 2.0**-self.bits
-        return np.maximum(0.0, ((1 - mismatches / self.slots) - chance) / (1 - chance))
+        estimates: NDArray[np.float64] = ((1 - mismatches / self.slots) - chance) / (1 - chance)
+        return estimates.clip(min=0.0)
+
+    def similarity_of(self, mismatches: int) -> float:
+        """Like similarity for one number."""
+        chance = 2.0**-self.bits
+        return max(0.0, ((1 - mismatches / self.slots) - chance) / (1 - chance))
 
     def most_mismatches(self, similarity: float) -> int:
         """Largest number of mismatching slots with at least this estimated similarity."""
-        counts = np.arange(self.slots + 1)
-        return int(np.flatnonzero(self.similarity(counts) >= similarity)[-1])
-
-
-def unpack(sketches: NDArray[np.uint8], bits: int) -> NDArray[np.unsignedinteger]:
-    """Slots of sketches: uint8 (n, slots * bits / 8) -> unsigned (n, slots). Slots of 16 and 32 bits are
-    big-endian; smaller ones fill a byte from its upper bits."""
-    if bits >= 8:
-        return np.ascontiguousarray(sketches).view(f">u{bits // 8}")
-    shifts = np.arange(8 - bits, -1, -bits, dtype=np.uint8)
-    slots = sketches[:, :, np.newaxis] >> shifts & np.uint8((1 << bits) - 1)
-    return slots.reshape(len(sketches), sketches.shape[1] * 8 // bits)
-
-
-def fingerprints(sketches: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """A 64-bit hash of each sketch: uint8 (n, bytes) -> uint64 (n,)."""
-    padded = np.zeros((len(sketches), -(-sketches.shape[1] // 8) * 8), dtype=np.uint8)
-    padded[:, : sketches.shape[1]] = sketches
-    return hash_words(padded.view(">u8").astype(np.uint64))
-
-
-def hash_words(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Hash words along the last axis, (..., m) -> (...): state = fmix64(state XOR word)."""
-    state = np.full(words.shape[:-1], GOLDEN, dtype=np.uint64)
-    for position in range(words.shape[-1]):
-        state ^= words[..., position]
-        fmix64(state)
-    return state
+        counts = range(self.slots + 1)
+        return bisect_right(counts, -similarity, key=lambda count: -self.similarity_of(count)) - 1

@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, NamedTuple
 
 from simhbase.errors import NoFingerprint
-from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
-from simhbase.text.features import Extractor, FeatureOptions
+from simhbase.text.features import FeatureOptions
+
+if TYPE_CHECKING:
+    from simhbase.fingerprint.batch import Fingerprinted
 
 _TEXTS = 256  # a call: some milliseconds, after which Ctrl-C is noticed
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprinted:
-    """Fingerprints of n texts. reasons: n entries, None, or why the text has no fingerprint (its values are
-    zeros)."""
+class TextFingerprint(NamedTuple):
+    """Fingerprint and sketch of one text, as a plain integer and bytes: for a single lookup arrays would take
+    most of the time. sketch: b"" if the profile has none."""
 
-    fingerprints: FingerprintBatch
-    reasons: list[str | None]
+    value: int
+    sketch: bytes = b""
 
-    @property
-    def values(self) -> NDArray[np.uint64]:
-        """The fingerprints: uint64 (n,) for 64 bits, (n, 2) for 128."""
-        return self.fingerprints.values
 
-    @property
-    def accepted(self) -> NDArray[np.bool_]:
-        """True for texts that have a fingerprint: bool (n,)."""
-        return np.array([reason is None for reason in self.reasons], dtype=np.bool_)
+NOTHING = TextFingerprint(0)
 
 
 class Fingerprinter:
@@ -50,7 +41,7 @@ class Fingerprinter:
         sketching: SketchParameters | None = None,
         is_minhash: bool = False,
     ) -> None:
-        self.extractor = Extractor(options)
+        self.options = options
         self.bits = bits
         self.min_features = min_features
         self._sketch_bytes = sketching.bytes if sketching else 0
@@ -60,36 +51,35 @@ class Fingerprinter:
 
     def fingerprint(self, text: str) -> int:
         """Fingerprint one text. Raises NoFingerprint."""
-        result = self.fingerprint_many([text])
-        if result.reasons[0] is not None:
-            raise NoFingerprint(result.reasons[0])
-        return to_int(result.values[0])
+        found, reason = self.fingerprint_one(text)
+        if reason is not None:
+            raise NoFingerprint(reason)
+        return found.value
+
+    def fingerprint_one(self, text: str) -> tuple[TextFingerprint, str | None]:
+        """Fingerprint and sketch of one text, and None or why it has none (they are nothing then)."""
+        words, sketch, distinct = self._pipeline.fingerprint([text])
+        (count,) = memoryview(distinct).cast("I")
+        if count < self.min_features or (sketch and not any(sketch)):
+            return NOTHING, self._reason(text, count)
+        value = 0
+        for word in memoryview(words).cast("Q"):
+            value = value << 64 | word
+        return TextFingerprint(value, bytes(sketch)), None
 
     def fingerprint_many(self, texts: Sequence[str]) -> Fingerprinted:
-        starts = range(0, len(texts), _TEXTS) or [0]  # no texts: one empty batch
-        parts = [self._batch(list(texts[start : start + _TEXTS])) for start in starts]
-        if len(parts) == 1:
-            return parts[0]
-        return Fingerprinted(
-            FingerprintBatch.joined(part.fingerprints for part in parts),
-            [reason for part in parts for reason in part.reasons],
-        )
+        """Fingerprint n texts."""
+        from simhbase.fingerprint.batch import Fingerprinted  # imports NumPy, which one text needs not
 
-    def _batch(self, texts: list[str]) -> Fingerprinted:
-        found, sketched, distinct = self._pipeline.fingerprint(texts)
-        shape = (len(texts), 2) if self.bits == 128 else len(texts)
-        values = np.frombuffer(found, np.uint64).reshape(shape)
-        sketches = np.frombuffer(sketched, np.uint8).reshape(len(texts), self._sketch_bytes)
-        counts = np.frombuffer(distinct, np.uint32)
-        lost = counts < self.min_features
-        if self._sketch_bytes:
-            lost |= ~sketches.any(axis=1)
-        reasons: list[str | None] = [None] * len(texts)
-        if without := np.flatnonzero(lost).tolist():
-            values[without] = sketches[without] = 0
-        for text in without:
-            reasons[text] = self._reason(texts[text], int(counts[text]))
-        return Fingerprinted(FingerprintBatch(values, sketches), reasons)
+        batches = []
+        for start in range(0, len(texts), _TEXTS) or [0]:  # no texts: one empty batch
+            chunk = list(texts[start : start + _TEXTS])
+            found = self._pipeline.fingerprint(chunk)
+            batch, lost = Fingerprinted.of(*found, self.bits, self._sketch_bytes, self.min_features)
+            for text, features in lost.items():
+                batch.reasons[text] = self._reason(chunk[text], features)
+            batches.append(batch)
+        return Fingerprinted.joined(batches)
 
     def _reason(self, text: str, found: int) -> str:
         if not text.strip():
@@ -99,7 +89,7 @@ class Fingerprinter:
             return f"the text is too short for a sketch{without}"
         if without and not found:
             return "the text is only boilerplate"
-        features = self.extractor.options.kind
+        features = self.options.kind
         noun = "feature" if found == 1 else "features"
         return (
             f"the text has {found} distinct {noun} ({features}){without}, at least {self.min_features} are "
@@ -107,15 +97,7 @@ class Fingerprinter:
         )
 
     def _without(self, text: str) -> str:
-        options = self.extractor.options
+        options = self.options
         if options.boilerplate is None or options.boilerplate.strip([text], options.variants) == [text]:
             return ""
         return " without its boilerplate"
-
-
-def to_int(value: NDArray[np.uint64] | np.uint64) -> int:
-    """Convert a fingerprint (a uint64, or two words) to a Python integer."""
-    number = 0
-    for word in np.atleast_1d(value).tolist():
-        number = number << 64 | word
-    return number

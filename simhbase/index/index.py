@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from simhbase.comparison import compare_by
 from simhbase.errors import PermanentError, ReadOnly, UsageError
-from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.fingerprint.pipeline import Fingerprinted, Fingerprinter
+from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
+from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.frames import (
     ClaimList,
     Documents,
@@ -75,6 +75,7 @@ from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.progress import Progress, counting, length, no_progress
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store
+from simhbase.text.extractor import Extractor
 
 Value = TypeVar("Value")
 
@@ -655,11 +656,10 @@ class Index:
         """The distinct words of a text and their weights under the profile, the heaviest first. Raises
         UsageError if the profile's features are no words."""
         _ = _several([text], "text")
-        extractor = self.fingerprinter.extractor
-        options = extractor.options
+        options = self.fingerprinter.options
         if options.kind != "words":
             raise UsageError(f"the features of this profile are {options.kind}: only words are listed")
-        return extractor.words(text)
+        return Extractor(options).words(text)
 
     def explain(
         self,

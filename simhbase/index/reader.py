@@ -18,6 +18,7 @@ from simhbase.drawers.rowkeys import PREFIX_BYTES, numbers_of
 from simhbase.drawers.scheme import Bounds, Distances, Scheme
 from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.index import rows
 from simhbase.index.moment import milliseconds
 from simhbase.index.mute import NOTHING_HIDDEN, Hidden
@@ -291,7 +292,7 @@ class Reader:
         place = told.place[np.searchsorted(told.fingerprints, fingerprints)]
         usable = np.flatnonzero(place >= 0)
         first = np.zeros(len(usable), dtype=np.int64)
-        found[usable] = sketching.pair_mismatches(query.sketches, first, told.sketches, place[usable])
+        found[usable] = pair_mismatches(sketching, query.sketches, first, told.sketches, place[usable])
         return found
 
     def _told(self, fingerprints: NDArray[np.uint64]) -> _Told:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from simhbase.drawers.join import concatenated, distinct
 from simhbase.drawers.scheme import Bounds, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.index.reader import DRAWER_LIMIT, LISTING_GROWTH, Near, Reader
 from simhbase.model import Fingerprint, Match
 
@@ -143,7 +144,7 @@ class OthersOfBatch:
         self._distance = np.concatenate([pairs.distance, pairs.distance])[order]
         self._similarity: NDArray[np.float64] | None = None
         if sketching := scheme.sketching:
-            mismatches = sketching.pair_mismatches(firsts.sketches, pairs.left, firsts.sketches, pairs.right)
+            mismatches = pair_mismatches(sketching, firsts.sketches, pairs.left, firsts.sketches, pairs.right)
             self._similarity = np.tile(sketching.similarity(mismatches), 2)[order]
         self._is_kept = np.zeros(len(values.first), dtype=np.bool_)
         self._keeper: dict[int, str] = {}

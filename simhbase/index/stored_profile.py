@@ -14,19 +14,19 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import version
 from importlib.resources import files
 
 import orjson
 
 from simhbase.errors import ProfileMismatch, StoreFailed, TablesMissing
-from simhbase.fingerprint.pipeline import Fingerprinter, to_int
+from simhbase.fingerprint.batch import to_int
+from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.profile import NAMES, Profile
 from simhbase.stores.base import TTL_ROW, Store, keeps_hints
 from simhbase.stores.meta import Meta
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
-from simhbase.text.userfile import NamedContent
+from simhbase.text.resources import NamedContent, package_version
 from simhbase.text.variants import CharacterTable
 
 FORMAT = 4
@@ -62,7 +62,7 @@ def probe_answers(fingerprinter: Fingerprinter) -> list[str | None]:
 
 def software() -> dict[str, str]:
     """Versions of the libraries that compute fingerprints, shown on a mismatch."""
-    return {name: version(name) for name in ("simhbase", JIEBA, "mmh3")}
+    return {name: package_version(name) for name in ("simhbase", JIEBA, "mmh3")}
 
 
 def write_profile(

@@ -18,6 +18,7 @@ from simhbase.drawers.components import merge_components
 from simhbase.drawers.join import Distinct, Pairs, distances, distinct
 from simhbase.drawers.scheme import Bounds, Distances, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.jobs.candidates import CandidateGraph, Positions
 from simhbase.progress import Progress, no_progress
 from simhbase.slices import Numbers, numbers_below
@@ -157,7 +158,7 @@ class Matcher:
         alike = None
         if sketching is not None:
             sketches = self.fingerprints.sketches
-            mismatches = sketching.pair_mismatches(sketches, others, sketches, of_others)
+            mismatches = pair_mismatches(sketching, sketches, others, sketches, of_others)
             far = self.scheme.distances(far, mismatches)
             alike = sketching.similarity(mismatches)
         if self.exact is not None and similarity is not None:

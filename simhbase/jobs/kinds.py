@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Self
 
-from simhbase.drawers.scheme import RisingThreshold
+from simhbase.drawers.threshold import RisingThreshold
 from simhbase.profile import Profile
 
 SHORT = 140  # characters

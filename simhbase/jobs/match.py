@@ -18,7 +18,7 @@ from simhbase.corpus.rejects import Rejects
 from simhbase.corpus.spool import Spool
 from simhbase.corpus.trim import text_only, without_content
 from simhbase.drawers.memory_index import Hits, MemoryIndex
-from simhbase.drawers.scheme import RisingThreshold
+from simhbase.drawers.threshold import RisingThreshold
 from simhbase.errors import BadInput
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter

@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from simhbase.corpus.spool import Spool, SpooledRows
 from simhbase.drawers.join import default_layout
-from simhbase.drawers.scheme import Bounds, RisingThreshold, Scheme, SimHashScheme, same_numbers
+from simhbase.drawers.scheme import Bounds, Scheme, SimHashScheme, same_numbers
+from simhbase.drawers.threshold import RisingThreshold
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import ExactSimilarity
 from simhbase.jobs.pipeline import Batch
 from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile, with_corpus_defaults
 from simhbase.slices import Numbers, bounded_slices
-from simhbase.text.features import Extractor
+from simhbase.text.extractor import Extractor
 from simhbase.text.jaccard import jaccard, sets_of
 
 BYTES_AT_ONCE = 1 << 19  # of texts compared at once; their shingles take dozens of times as much

@@ -28,8 +28,9 @@ from simhbase.corpus.record import ReadItems, Record
 from simhbase.corpus.rejects import Rejects
 from simhbase.errors import BadInput
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.fingerprint.minhash import SketchParameters, fingerprints
+from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.fingerprint.sketches import fingerprints
 from simhbase.jobs.pipeline import Batch, without_repeats
 from simhbase.text.features import FeatureOptions
 from simhbase.text.jaccard import PAIRS, SHINGLES

@@ -15,9 +15,9 @@ from simhbase.drawers.join import Pairs, pair_batches
 from simhbase.drawers.layout import MAX_TABLES, SEGMENT_BITS, Layout, layout
 from simhbase.drawers.rowkeys import segment_masks, segments_of
 from simhbase.drawers.scheme import Distances, Scheme, SimHashScheme
-from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
 from simhbase.fingerprint.minhash import SketchParameters
-from simhbase.fingerprint.pipeline import Fingerprinted
+from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.parallel import map_in_threads
 from simhbase.profile import REACH, Profile, make_profile
 from simhbase.quality.pairs import TextPairs
@@ -175,7 +175,7 @@ def simhash_settings(
             continue
         left, right = fingerprinted.positions(found)
         values, sketches = fingerprinted.fingerprints.values, fingerprinted.fingerprints.sketches
-        mismatches = profile.sketching.pair_mismatches(sketches, left, sketches, right)
+        mismatches = pair_mismatches(profile.sketching, sketches, left, sketches, right)
         similar = replace(found, score=profile.sketching.similarity(mismatches))
         differing = values[left] ^ values[right]
         for each in layouts:  # with a reach, the layout decides which pairs share a drawer

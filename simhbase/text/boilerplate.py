@@ -11,14 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from simhbase import _core
 from simhbase._core import Units
 from simhbase.errors import BadInput
 from simhbase.text.normalise import form
-from simhbase.text.userfile import NamedContent, read_utf8
+from simhbase.text.resources import NamedContent
 from simhbase.text.variants import CharacterTable
 
 Kind = Literal["line", "phrase"]
@@ -87,13 +86,6 @@ def _known(boilerplate: Boilerplate, variants: CharacterTable | None) -> _core.B
         [entry.text for entry in boilerplate.entries if entry.kind == kind] for kind in ("line", "phrase")
     )
     return _core.Boilerplate(lines, phrases, form(variants))
-
-
-def read_boilerplate(path: Path) -> Boilerplate:
-    """Read a boilerplate file. Raises BadInput if it is missing or malformed."""
-    boilerplate = Boilerplate(path.name, read_utf8(path, "boilerplate file"))
-    _ = boilerplate.entries
-    return boilerplate
 
 
 def render(entries: Sequence[BoilerplateItem], documents: int, least: int) -> bytes:

@@ -5,39 +5,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-
-import numpy as np
-from numpy.typing import NDArray
 
 from simhbase import _core
 from simhbase._core import Pipeline
 from simhbase.errors import UsageError
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.dictionary import dictionary
-from simhbase.text.idf import SCALE, IdfTable
+from simhbase.text.idf import IdfTable
 from simhbase.text.normalise import form, normalise
 from simhbase.text.variants import CharacterTable
 
 WEIGHTS = ("saturated", "capped", "count", "tfidf", "levels")
 BY_IDF = ("tfidf", "levels")
-_UNITS = {"saturated": 2, "tfidf": SCALE, "levels": 1}  # of the core's weights in one; 1 for the others
 
 # slots, bits, seed, whether sized and numbered, and whether of the features: see core/src/pipeline.rs
 Sketching = tuple[int, int, int, bool, bool, bool]
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureBatch:
-    """Features of n texts, text after text; they may repeat.
-
-    digests: uint64 (m,), their first 64 bits; counts: int64 (n,), number of features of each text.
-    """
-
-    digests: NDArray[np.uint64]
-    counts: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -124,33 +108,13 @@ class FeatureOptions:
         return folded
 
 
-class Extractor:
-    """Computes features of texts."""
-
-    def __init__(self, options: FeatureOptions) -> None:
-        self.options = options
-
-    @cached_property
-    def _pipeline(self) -> Pipeline:
-        return self.options.pipeline()
-
-    def extract(self, texts: Sequence[str]) -> FeatureBatch:
-        digests, counts = self._pipeline.features(list(texts))
-        return FeatureBatch(np.frombuffer(digests, np.uint64), np.frombuffer(counts, np.int64))
-
-    def words(self, text: str) -> list[tuple[str, float]]:
-        """Words of a text with weights, heaviest first, ties by the words' bytes."""
-        unit = _UNITS.get(self.options.weights, 1)
-        return [(word, weight / unit) for word, weight in self._pipeline.words(text)]
-
-
 def growing_shingles(text: str) -> list[tuple[int, str]]:
     """Growing shingles of a text in normal form without white space, and where they start: at each place
     whose next 34 characters have not occurred before, the shortest run of 3, 5, 8, 13, 21 or 34 characters
     that is not in the list yet."""
     bare = normalise(text).replace(" ", "")
     starts, lengths = form().growing_shingles(text)
-    found = zip(np.frombuffer(starts, np.uint32).tolist(), lengths, strict=True)
+    found = zip(memoryview(starts).cast("I"), lengths, strict=True)
     return [(start, bare[start : start + length]) for start, length in sorted(found)]
 
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib.metadata import version
 from math import log, nan
-from pathlib import Path
 
 from simhbase.errors import BadInput
-from simhbase.text.userfile import NamedContent, package_folder, read_utf8
+from simhbase.text.resources import NamedContent, package_folder, package_version
 
 SCALE = 65536
 LARGEST = 1_000_000  # sums of larger weights could exceed 64 bits
@@ -64,14 +62,7 @@ def jieba_table() -> IdfTable:
     """The table of the installed jieba (258,826 tokens in jieba 0.42.1). Raises BadInput."""
     missing = "jieba is not installed, but its IDF table is needed for TF-IDF: pip install jieba"
     path = package_folder(JIEBA, missing) / "analyse" / "idf.txt"
-    return IdfTable(f"{JIEBA} {version(JIEBA)}", path.read_bytes())
-
-
-def read_table(path: Path) -> IdfTable:
-    """Read an IDF file. Raises BadInput if it is missing or malformed."""
-    table = IdfTable(path.name, read_utf8(path, "IDF file"))
-    _ = table.weights
-    return table
+    return IdfTable(f"{JIEBA} {package_version(JIEBA)}", path.read_bytes())
 
 
 def render_table(document_frequencies: Mapping[str, int], documents: int, least: int = 1) -> bytes:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.slices import bounded_slices, ranges
-from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
+from simhbase.text.extractor import Extractor, FeatureBatch
+from simhbase.text.features import FeatureOptions
 
 SHINGLES = "chars:3"
 PAIRS = "chars:2"  # for short texts

@@ -13,7 +13,7 @@ NORMALISATION = "nfkc-lower-v3"  # name of this normal form in profiles
 @lru_cache(maxsize=8)
 def form(variants: CharacterTable | None = None) -> Form:
     """The normal form with a table of variants that count as equal."""
-    return Form(None if variants is None else variants.points.astype("<u4").tobytes())
+    return Form(None if variants is None else variants.points)
 
 
 def normalise(text: str, variants: CharacterTable | None = None) -> str:

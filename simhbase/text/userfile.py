@@ -1,37 +1,28 @@
-"""Word lists and other files that are part of a profile, of users and of packages."""
+"""Reads users' word lists: stop words, IDF tables and boilerplate, compressed or not."""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field
-from functools import cached_property
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 
 from simhbase.errors import BadInput
 from simhbase.packing import Rereadable, Unreadable, unpacked
+from simhbase.text.boilerplate import Boilerplate
+from simhbase.text.idf import IdfTable
 
 
-@dataclass(frozen=True)
-class NamedContent:
-    """The content of a file; equal if the content is equal, whatever the names. digest: SHA-256 in hex."""
-
-    name: str = field(compare=False)
-    content: bytes = field(repr=False)
-
-    @cached_property
-    def digest(self) -> str:
-        return hashlib.sha256(self.content).hexdigest()
+def read_table(path: Path) -> IdfTable:
+    """Read an IDF file. Raises BadInput if it is missing or malformed."""
+    table = IdfTable(path.name, read_utf8(path, "IDF file"))
+    _ = table.weights
+    return table
 
 
-def package_folder(name: str, missing: str) -> Path:
-    """Folder of an installed package, which is not imported (that takes 100 ms for jieba). Raises BadInput
-    with the message `missing`."""
-    spec = find_spec(name)
-    if spec is None or not spec.submodule_search_locations:
-        raise BadInput(missing)
-    return Path(spec.submodule_search_locations[0])
+def read_boilerplate(path: Path) -> Boilerplate:
+    """Read a boilerplate file. Raises BadInput if it is missing or malformed."""
+    boilerplate = Boilerplate(path.name, read_utf8(path, "boilerplate file"))
+    _ = boilerplate.entries
+    return boilerplate
 
 
 def read_utf8(path: Path, kind: str) -> bytes:

@@ -14,12 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from struct import pack
 
 from simhbase.errors import UsageError
-from simhbase.text.userfile import NamedContent, package_folder
+from simhbase.text.resources import NamedContent, package_folder
 
 HANT, ARABIC = "hant", "arabic"
 FOLDS = (HANT, ARABIC)
@@ -43,24 +41,23 @@ class CharacterTable(NamedContent):
     name: one of FOLDS."""
 
     @cached_property
-    def points(self) -> NDArray[np.uint32]:
-        """Replacement of each code point: uint32, up to the last code point in the table."""
+    def _replacements(self) -> dict[int, int | None]:
+        """By code point; None: the character is removed."""
         lines = (line.split("\t") for line in self.content.decode("utf-8").splitlines())
         pairs = {
-            ord(fields[0]): ord(fields[1][0]) if fields[1] else GONE for fields in lines if len(fields) == 2
+            ord(fields[0]): ord(fields[1][0]) if fields[1] else None for fields in lines if len(fields) == 2
         }
-        last = max(point for point in (*pairs, *pairs.values()) if point != GONE)
-        points = np.arange(last + 1, dtype="<u4")
-        points[list(pairs)] = list(pairs.values())
         # Twice: a character may be Simplified for one and Traditional for another: 薴, 苧, 苎.
-        stays = points != GONE
-        points[stays] = points[points[stays]]
-        return points
+        twice = {point: other if other is None else pairs.get(other, other) for point, other in pairs.items()}
+        return {point: other for point, other in twice.items() if other != point}
 
-    @cached_property
-    def _replacements(self) -> dict[int, int | None]:
-        changed = np.flatnonzero(self.points != np.arange(len(self.points))).tolist()
-        return {point: None if self.points[point] == GONE else int(self.points[point]) for point in changed}
+    @property
+    def points(self) -> bytes:
+        """Replacement of each code point up to the last in the table: uint32, little-endian."""
+        points = list(range(max(self._replacements) + 1))
+        for point, other in self._replacements.items():
+            points[point] = GONE if other is None else other
+        return pack(f"<{len(points)}I", *points)
 
     def convert(self, text: str) -> str:
         return text.translate(self._replacements)

@@ -16,13 +16,13 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from simhbase.drawers.scheme import RisingThreshold
+from simhbase.drawers.threshold import RisingThreshold
 from simhbase.profile import Profile
 from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.pairs import TextPairs
 from simhbase.quality.schemes import BY_LENGTH as PRESET
 from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts, pairs_found_by
-from simhbase.text.features import Extractor
+from simhbase.text.extractor import Extractor
 from simhbase.text.jaccard import PAIRS, SHINGLES, jaccard, sets_of, shingle_sets
 from simhbase.text.normalise import normalise
 from tests.bench.report import Cell, Table

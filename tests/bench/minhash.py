@@ -8,6 +8,7 @@ from rensa import RMinHash
 
 from simhbase.fingerprint.minhash import SLOTS, SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.fingerprint.sketches import mismatches_of
 from simhbase.text.features import FeatureOptions
 from tests import reference
 from tests.bench.report import Cell, Table, interleaved
@@ -73,7 +74,7 @@ def estimates(count: int) -> Table:
         sketching = SketchParameters(slots, bits)
         fingerprinter = Fingerprinter(FeatureOptions(kind="words:1"), sketching=sketching, is_minhash=True)
         sketches = [fingerprinter.fingerprint_many(texts).fingerprints.sketches for texts in (left, right)]
-        found = sketching.similarity(sketching.mismatches(*sketches))
+        found = sketching.similarity(mismatches_of(sketching, *sketches))
         error = float(np.sqrt(np.mean((found - JACCARD) ** 2)))
         told = f"{sketching.bytes * error**2:.3f}"
         rows.append([slots, bits, sketching.bytes, f"{error:.4f}", f"{found.mean() - JACCARD:+.4f}", told])

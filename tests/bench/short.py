@@ -29,7 +29,8 @@ from simhbase.quality.schemes import (
     simhash_settings,
 )
 from simhbase.quality.truth import Truth, bin_name
-from simhbase.text.features import Extractor, FeatureOptions
+from simhbase.text.extractor import Extractor
+from simhbase.text.features import FeatureOptions
 from simhbase.text.jaccard import jaccard, sets_of
 from simhbase.text.normalise import normalise
 from tests.bench.report import Cell, Table, shown

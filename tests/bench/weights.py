@@ -21,7 +21,8 @@ from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.sample import Sample
 from simhbase.quality.schemes import CorpusFingerprints, simhash_settings
 from simhbase.quality.truth import BINS, Truth, bin_name
-from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
+from simhbase.text.extractor import Extractor, FeatureBatch
+from simhbase.text.features import FeatureOptions
 from simhbase.text.idf import SCALE
 from simhbase.text.jaccard import jaccard, shingle_sets
 from tests.bench.report import Cell, Table, shown

@@ -7,7 +7,8 @@ import pytest
 
 import simhbase
 from simhbase import Document, Profile
-from simhbase.text.boilerplate import Boilerplate, read_boilerplate
+from simhbase.text.boilerplate import Boilerplate
+from simhbase.text.userfile import read_boilerplate
 from tests.command_line import documents, result, run, texts, write_lines
 
 STORE = ("--store", "rocksdb:s.db")

@@ -18,7 +18,7 @@ from simhbase.admin.check import STRAY_LISTING, UNLISTED
 from simhbase.cli import cli
 from simhbase.index.rows import document_key, listing_key
 from simhbase.stores.meta import Meta
-from simhbase.text.idf import read_table
+from simhbase.text.userfile import read_table
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
 
 NEWS = "国务院总理主持召开常务会议，研究部署进一步促进就业和稳定物价的政策措施，听取有关部门工作汇报。"

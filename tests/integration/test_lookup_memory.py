@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from simhbase.drawers.bands import bands
 from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import MinHashScheme, Scheme, SimHashScheme
-from simhbase.fingerprint import minhash
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
+from simhbase.fingerprint.sketches import fingerprints as fingerprints_of
 from simhbase.index.reader import DRAWER_LIMIT, Reader
 from simhbase.stores import create_store
 from simhbase.stores.base import PART_ROWS, Cell, DrawerRows, Store
@@ -82,7 +82,7 @@ def test_a_batch_whose_texts_share_bands_with_many_others_stays_under_300_mb():
     scheme = MinHashScheme(bands("2x8"), sketching, threshold=0.8)
     sketches = np.random.default_rng(0).integers(0, 256, (SKETCHED + number, sketching.bytes), dtype=np.uint8)
     sketches[:SKETCHED, :16] = 7  # both bands
-    fingerprints = FingerprintBatch(minhash.fingerprints(sketches), sketches)
+    fingerprints = FingerprintBatch(fingerprints_of(sketches), sketches)
     stored = dict(
         zip(fingerprints.values[SKETCHED:].tolist(), fingerprints.sketch_bytes()[SKETCHED:], strict=True)
     )

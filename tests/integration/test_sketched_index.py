@@ -13,10 +13,12 @@ import pytest
 import simhbase
 from simhbase import Document, Profile
 from simhbase.admin.check import STRAY_LISTING, STRAY_ROW, UNSKETCHED, WRONG_ROW, Checker, CheckReport
+from simhbase.drawers import banding
 from simhbase.drawers.rowkeys import decode
 from simhbase.errors import ProfileMismatch, UsageError
-from simhbase.fingerprint import minhash
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.sketches import fingerprints as fingerprints_of
+from simhbase.fingerprint.sketches import mismatches_of
 from simhbase.index import Index
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry, document_key, listing_key
@@ -110,7 +112,7 @@ def test_hot_drawers_are_judged_in_lots(monkeypatch):
     sketches = np.random.default_rng(0).integers(0, 256, (400, MINHASH.sketching.bytes), dtype=np.uint8)
     sketches[:, :6] = 7  # a band that all have in common
     sketches[1::2, 6:60] = sketches[::2, 6:60]  # and others by twos
-    fingerprints = FingerprintBatch(minhash.fingerprints(sketches), sketches)
+    fingerprints = FingerprintBatch(fingerprints_of(sketches), sketches)
     with simhbase.open("memory:", create=MINHASH) as index:
         index.add_batch([str(number) for number in range(400)], fingerprints)
         whole = index.find_batch(fingerprints, Query(min_similarity=0.4))
@@ -369,10 +371,10 @@ def test_groups_are_the_components_of_the_similar_pairs():
     scheme, bounds = MINHASH.index_scheme, MINHASH.index_scheme.bounds(None, None)
     n = len(documents)
     left, right = np.triu_indices(n, 1)
-    segments = scheme.bands.segments(fingerprints.sketches, 8)
+    segments = banding.segments(scheme.bands, fingerprints.sketches, 8)
     similar = (
         scheme.sketching.similarity(
-            scheme.sketching.mismatches(fingerprints.sketches[left], fingerprints.sketches[right])
+            mismatches_of(scheme.sketching, fingerprints.sketches[left], fingerprints.sketches[right])
         )
         >= 0.8
     )
@@ -518,7 +520,7 @@ def test_rows_of_a_text_carry_its_fingerprint_and_the_number_of_each_band():
     segments, flags, values = decode(keys.reshape(-1, 13))
     assert flags.reshape(3, 20).tolist() == [list(range(1, 21))] * 3
     assert values.reshape(3, 20).tolist() == [[value] * 20 for value in fingerprints.values.tolist()]
-    assert np.array_equal(segments.reshape(3, 20), scheme.bands.segments(fingerprints.sketches, 8))
+    assert np.array_equal(segments.reshape(3, 20), banding.segments(scheme.bands, fingerprints.sketches, 8))
     assert np.array_equal(scheme.prefixes(fingerprints), keys[..., :5])
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from simhbase.errors import UsageError
-from simhbase.fingerprint.pipeline import Fingerprinter, to_int
+from simhbase.fingerprint.batch import to_int
+from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.stored_profile import probes
 from simhbase.profile import Profile
 from simhbase.text.boilerplate import Boilerplate

@@ -26,23 +26,13 @@ TEXTS = st.lists(
 THRESHOLDS = st.sampled_from([0.1, 0.3, 0.5, 0.7, 0.9, 1.0])
 
 
-def shingles(text: str) -> set[str]:
-    bare = reference.normalise(text).replace(" ", "")
-    return {bare[start : start + 3] for start in range(len(bare) - 2)}
-
-
-def similarity(one: str, other: str) -> float:
-    union = shingles(one) | shingles(other)
-    return len(shingles(one) & shingles(other)) / len(union) if union else 0.0
-
-
 @given(TEXTS, THRESHOLDS)
 def test_all_pairs_that_reach_the_threshold_are_found_with_their_similarity(texts, threshold):
     found = similar_pairs(shingle_sets(texts), threshold)
     expected = {
-        (left, right): similarity(texts[left], texts[right])
+        (left, right): reference.similarity(texts[left], texts[right])
         for left, right in combinations(range(len(texts)), 2)
-        if similarity(texts[left], texts[right]) >= threshold
+        if reference.similarity(texts[left], texts[right]) >= threshold
     }
     assert (
         dict(
@@ -60,7 +50,7 @@ def test_all_pairs_that_reach_the_threshold_are_found_with_their_similarity(text
 def test_the_similarity_of_any_pair_is_exact(texts):
     pairs = np.array(list(combinations(range(len(texts)), 2)), dtype=np.int64).reshape(-1, 2)
     found = jaccard(shingle_sets(texts), pairs[:, 0], pairs[:, 1])
-    assert found.tolist() == [similarity(texts[left], texts[right]) for left, right in pairs]
+    assert found.tolist() == [reference.similarity(texts[left], texts[right]) for left, right in pairs]
 
 
 @pytest.mark.parametrize("threshold", [0.0, -0.5, 1.01])

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 import simhbase
 from simhbase import Document, Profile
 from simhbase.drawers.memory_index import MemoryIndex
+from simhbase.fingerprint.sketches import mismatches_of
+from simhbase.text.extractor import Extractor
 from tests.selection import load_unique
 
 PROFILE = Profile(scheme="minhash", threshold="0.52-0.7")
@@ -42,7 +44,9 @@ def near_pairs(texts: list[str]) -> set[tuple[int, int]]:
     near = set()
     for left in range(len(texts)):
         for right in range(len(texts)):
-            mismatches = sketching.mismatches(fingerprints.sketches[[left]], fingerprints.sketches[[right]])
+            mismatches = mismatches_of(
+                sketching, fingerprints.sketches[[left]], fingerprints.sketches[[right]]
+            )
             features = min(len(distinct(texts[left])), len(distinct(texts[right])))
             similar = sketching.similarity(mismatches)[0] >= PROFILE.index_scheme.threshold.of(features)
             if similar and (met[left] == met[right]).all(axis=1).any():
@@ -51,7 +55,7 @@ def near_pairs(texts: list[str]) -> set[tuple[int, int]]:
 
 
 def distinct(text: str) -> set[bytes]:
-    return {row.tobytes() for row in FINGERPRINTER.extractor.extract([text]).digests}
+    return {row.tobytes() for row in Extractor(PROFILE.feature_options).extract([text]).digests}
 
 
 @settings(max_examples=25, deadline=None)

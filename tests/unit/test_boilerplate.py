@@ -4,16 +4,10 @@ import pytest
 
 from simhbase.errors import BadInput, NoFingerprint
 from simhbase.profile import Profile
-from simhbase.text.boilerplate import (
-    Boilerplate,
-    BoilerplateItem,
-    join,
-    phrases,
-    read_boilerplate,
-    render,
-    split,
-)
-from simhbase.text.features import Extractor, FeatureOptions
+from simhbase.text.boilerplate import Boilerplate, BoilerplateItem, join, phrases, render, split
+from simhbase.text.extractor import Extractor
+from simhbase.text.features import FeatureOptions
+from simhbase.text.userfile import read_boilerplate
 
 PREFIX = "央视网消息（新闻联播）："
 FOOT = "Copyright 2020 Example Inc. All rights reserved, worldwide."

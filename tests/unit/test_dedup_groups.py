@@ -14,7 +14,7 @@ from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import Bounds, SimHashScheme
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.fingerprint.minhash import fingerprints
+from simhbase.fingerprint.sketches import fingerprints
 from simhbase.jobs import candidates
 from simhbase.jobs.groups import PAIRS_AT_ONCE, ExactSimilarity, Groups, Matcher, groups, stars
 from simhbase.profile import Profile

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from simhbase.text import dictionary as module
+from simhbase.text import dictionary_copy
 from simhbase.text.dictionary import dictionary
-from simhbase.text.userfile import package_folder
+from simhbase.text.resources import package_folder
 
 ASK = "from simhbase.text.features import tokens; print(*tokens('北京大学的学生'))"
 
@@ -26,7 +27,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def block():
-    return module._block(package_folder("jieba", "jieba is not installed"))
+    return dictionary_copy._block(package_folder("jieba", "jieba is not installed"))
 
 
 def test_of_processes_that_start_together_one_makes_it(folder):
@@ -43,10 +44,10 @@ def test_of_threads_and_processes_that_wait_none_makes_it_again(folder, block, m
     """While another holds the lock a process waits, and then takes what that one made."""
     path = module.cache_folder() / f"words-{module._key(package_folder('jieba', ''))}.bin"
     folder.mkdir(parents=True)
-    monkeypatch.setattr(module, "_block", lambda folder: pytest.fail("made again"))
+    monkeypatch.setattr(dictionary_copy, "_block", lambda folder: pytest.fail("made again"))
     with ThreadPoolExecutor() as pool:
-        with module._alone(path.with_suffix(".lock")):
-            waiting = [pool.submit(module._made, Path(), path) for _ in range(3)]
+        with dictionary_copy._alone(path.with_suffix(".lock")):
+            waiting = [pool.submit(dictionary_copy._made, Path(), path) for _ in range(3)]
             path.write_bytes(block)
         assert all(each.result() for each in waiting)
     assert dictionary()
@@ -57,7 +58,7 @@ def test_a_damaged_copy_is_made_again(folder, block, damage, monkeypatch):
     folder.mkdir(parents=True)
     path = folder / f"words-{module._key(package_folder('jieba', ''))}.bin"
     path.write_bytes(damage)
-    monkeypatch.setattr(module, "_block", lambda folder: block)
+    monkeypatch.setattr(dictionary_copy, "_block", lambda folder: block)
     dictionary()
     assert path.read_bytes() == block
 
@@ -65,7 +66,7 @@ def test_a_damaged_copy_is_made_again(folder, block, damage, monkeypatch):
 def test_a_folder_that_cannot_be_written_to_costs_time_and_says_so_once(tmp_path, block, caplog, monkeypatch):
     """Its place is taken by a file, which no user may turn into a folder."""
     (tmp_path / "cache").write_text("in the way")
-    monkeypatch.setattr(module, "_block", lambda folder: block)
+    monkeypatch.setattr(dictionary_copy, "_block", lambda folder: block)
     with caplog.at_level(logging.WARNING):
         assert dictionary() is dictionary()
     (warning,) = caplog.messages

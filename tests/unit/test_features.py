@@ -8,7 +8,8 @@ import pytest
 import regex
 
 from simhbase.errors import UsageError
-from simhbase.text.features import Extractor, FeatureOptions, tokens
+from simhbase.text.extractor import Extractor
+from simhbase.text.features import FeatureOptions, tokens
 from simhbase.text.idf import SCALE, IdfTable, jieba_table
 from simhbase.text.normalise import normalise
 

@@ -13,7 +13,8 @@ from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import KEY_BYTES, encode
 from simhbase.drawers.scheme import MinHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.fingerprint.minhash import SketchParameters, fingerprints
+from simhbase.fingerprint.minhash import SketchParameters
+from simhbase.fingerprint.sketches import fingerprints
 from simhbase.index import rows
 from simhbase.index.load_log import LoadLog
 from simhbase.index.moment import at

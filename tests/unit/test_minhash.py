@@ -5,12 +5,15 @@ from itertools import product
 import numpy as np
 import pytest
 
+from simhbase.drawers import banding
 from simhbase.drawers.bands import Bands, bands, bands_for
 from simhbase.drawers.scheme import MinHashScheme
 from simhbase.errors import UsageError
-from simhbase.fingerprint.minhash import BITS, SLOTS, SketchParameters, fingerprints, unpack
+from simhbase.fingerprint.minhash import BITS, SLOTS, SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
-from simhbase.text.features import Extractor, FeatureOptions
+from simhbase.fingerprint.sketches import fingerprints, mismatches_of, unpack
+from simhbase.text.extractor import Extractor
+from simhbase.text.features import FeatureOptions
 from tests import reference
 
 
@@ -37,33 +40,11 @@ def pairs(count: int, union: int, jaccard: float) -> tuple[list[str], list[str]]
     return left, right
 
 
-def fmix32(word: int) -> int:
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
-        word = (word ^ word >> shift) * factor & 0xFFFFFFFF
-    return word
-
-
-def fmix64(word: int) -> int:
-    for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53), (33, 1)):
-        word = (word ^ word >> shift) * factor & (2**64 - 1)
-    return word
-
-
-def defined_signature(digests: list[int], slots: int, seed: int) -> list[int]:
-    """The definition, one shingle and one slot at a time."""
-    found = []
-    for slot in range(1, slots + 1):
-        word = fmix64(0x9E3779B97F4A7C15 * ((seed << 32) + slot) & (2**64 - 1))
-        factor, term = word >> 32 | 1, word & 0xFFFFFFFF
-        found.append(fmix32(min((factor * (digest >> 32) + term) & 0xFFFFFFFF for digest in digests)))
-    return found
-
-
 @pytest.mark.parametrize("seed", [0, 7])
 def test_signatures_are_those_of_the_definition(seed):
     digests = Extractor(FeatureOptions(kind="chars:3")).extract(["one two three"]).digests.tolist()
     found = signatures(["one two three"], 16, seed)
-    assert found.tolist() == [defined_signature(digests, 16, seed)]
+    assert found.tolist() == [reference.signature(digests, 16, seed)]
 
 
 @pytest.mark.parametrize(("union", "jaccard"), [(10, 0.5), (10, 0.8), (60, 0.8), (500, 0.2), (500, 0.8)])
@@ -71,7 +52,7 @@ def test_estimates_agree_with_the_similarity_within_three_standard_errors(union,
     count = 2_000
     both = pairs(count, union, jaccard)
     for sketching in (SketchParameters(bits=bits) for bits in BITS):
-        mismatches = sketching.mismatches(*(sketches(texts, bits=sketching.bits) for texts in both))
+        mismatches = mismatches_of(sketching, *(sketches(texts, bits=sketching.bits) for texts in both))
         share = 1 - mismatches / sketching.slots
         expected = jaccard + (1 - jaccard) * 2.0**-sketching.bits
         variance = expected * (1 - expected) / sketching.slots
@@ -88,7 +69,9 @@ def test_loose_bounds_lose_hardly_any_pair_of_the_similarity(bits):
     scheme = MinHashScheme(Bands(20, 6), sketching, 0.8)
     for jaccard in (0.2, 0.5, 0.8):
         left, right = (sketches(texts, bits=bits) for texts in pairs(4_000, 60, jaccard))
-        assert np.mean(sketching.mismatches(left, right) <= scheme.loose_bounds(jaccard).mismatches) > 0.999
+        assert (
+            np.mean(mismatches_of(sketching, left, right) <= scheme.loose_bounds(jaccard).mismatches) > 0.999
+        )
 
 
 @pytest.mark.parametrize("corpus", ["xwlb_chinadata", "versioned_docs_en"])
@@ -101,7 +84,7 @@ def test_estimates_agree_with_the_similarity_of_real_documents(corpus):
     words = np.split(batch.digests, np.cumsum(batch.counts)[:-1])
     sets = [frozenset(each.tolist()) for each in words]
     exact = np.array([len(a & b) / max(1, len(a | b)) for a, b in zip(sets[::2], sets[1::2], strict=True)])
-    errors = sketching.similarity(sketching.mismatches(found[::2], found[1::2])) - exact
+    errors = sketching.similarity(mismatches_of(sketching, found[::2], found[1::2])) - exact
     spread = np.sqrt(exact * (1 - exact) / sketching.slots)
     assert abs(errors.mean()) < 3 * spread.mean() / np.sqrt(len(exact))
     assert np.mean(abs(errors) < 3 * spread + 1e-9) > 0.98
@@ -148,7 +131,7 @@ def test_texts_share_a_segment_where_all_slots_of_the_band_agree(bits, name):
     rng = np.random.default_rng(3)
     packed = rng.integers(0, 256, (2, 16 * bits), dtype=np.uint8)
     packed[1] = np.where(rng.random(16 * bits) < 0.1, packed[1], packed[0])
-    a, b = chosen.segments(packed, bits)
+    a, b = banding.segments(chosen, packed, bits)
     kept = unpack(packed, bits)[:, : chosen.slots].reshape(2, chosen.number, chosen.rows)
     assert (a == b).tolist() == (kept[0] == kept[1]).all(axis=1).tolist()
     assert len(set(a.tolist())) == chosen.number
@@ -178,7 +161,9 @@ def test_bands_follow_the_s_curve():
     assert Bands(20, 6).meeting(0.8) == pytest.approx(0.99771, abs=1e-5)
     assert Bands(16, 8).meeting(0.5) == pytest.approx(0.06070, abs=1e-5)
     count = 3_000
-    left, right = (Bands(16, 8).segments(sketches(texts, bits=8), 8) for texts in pairs(count, 100, 0.7))
+    left, right = (
+        banding.segments(Bands(16, 8), sketches(texts, bits=8), 8) for texts in pairs(count, 100, 0.7)
+    )
     met = (left == right).any(axis=1).mean()
     expected = Bands(16, 8).meeting(0.7)
     assert abs(met - expected) < 3 * np.sqrt(expected * (1 - expected) / count) + 0.005

@@ -10,11 +10,14 @@ import numpy as np
 import orjson
 import pytest
 
+from simhbase.drawers import banding
 from simhbase.drawers.bands import bands
-from simhbase.fingerprint.minhash import SketchParameters, fingerprints
+from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.fingerprint.sketches import fingerprints
 from simhbase.index.stored_profile import probes
-from simhbase.text.features import Extractor, FeatureOptions
+from simhbase.text.extractor import Extractor
+from simhbase.text.features import FeatureOptions
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "minhash.json"
 FEATURES = ("chars:3", "words:2", "chars:1-3", "chars:growing")
@@ -39,7 +42,7 @@ def answers(kind: str) -> dict[str, object]:
         "shingles": hexadecimal(np.split(batch.digests, np.cumsum(batch.counts)[:-1])),
         "slots": hexadecimal(sketches[32]),
         **{f"sketches of {bits} bits": hexadecimal(sketches[bits]) for bits in BITS},
-        **{f"segments {name}": hexadecimal(bands(name).segments(sketches[8], 8)) for name in BANDS},
+        **{f"segments {name}": hexadecimal(banding.segments(bands(name), sketches[8], 8)) for name in BANDS},
         **{f"fingerprints of {bits} bits": hexadecimal(fingerprints(sketches[bits])) for bits in BITS},
     }
 

@@ -18,7 +18,8 @@ from simhbase.errors import UsageError
 from simhbase.profile import Profile
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.difference import difference
-from simhbase.text.features import Extractor, FeatureOptions, tokens
+from simhbase.text.extractor import Extractor
+from simhbase.text.features import FeatureOptions, tokens
 from simhbase.text.idf import IdfTable
 from simhbase.text.normalise import normalise
 from simhbase.text.variants import character_table
@@ -151,7 +152,7 @@ def test_digits_of_all_scripts_are_the_same():
 def test_folds_hold_for_stop_words_and_boilerplate():
     boilerplate = Boilerplate("mine", "line\t9\t責任編輯\n".encode())
     profile = Profile(verify=False, fold="hant", stop_words=frozenset(["國家"]), boilerplate=boilerplate)
-    extractor = profile.fingerprinter().extractor
+    extractor = Extractor(profile.feature_options)
     assert profile.stop_words == {"国家"}
     assert (
         extractor.extract(["国家圖書館\n责任编辑"]).counts.tolist()

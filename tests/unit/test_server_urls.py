@@ -9,7 +9,6 @@ from simhbase.stores.options import refuse_secret
 from simhbase.stores.postgresql import url as postgresql
 from simhbase.stores.redis import url as redis
 
-
 SECRETS = [
     "me:secret@host/0",
     "me:12@host/0",

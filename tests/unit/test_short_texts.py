@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 import simhbase
-from simhbase.drawers.scheme import MinHashScheme, RisingThreshold
+from simhbase.drawers import banding
+from simhbase.drawers.scheme import MinHashScheme
+from simhbase.drawers.threshold import RisingThreshold
 from simhbase.fingerprint.minhash import COUNTED, SketchParameters
 from simhbase.profile import make_profile
+from simhbase.text.extractor import Extractor
 from simhbase.text.jaccard import jaccard, sets_of
 from tests.short import near_pairs, sentence_pairs
 
@@ -24,7 +27,7 @@ def found(pairs: list[tuple[str, str]]) -> set[tuple[int, int]]:
 
 
 def features_in_common(left: str, right: str) -> float:
-    sets = sets_of(SHORT.fingerprinter().extractor.extract([left, right]))
+    sets = sets_of(Extractor(SHORT.feature_options).extract([left, right]))
     return float(jaccard(sets, np.array([0]), np.array([1]))[0])
 
 
@@ -129,6 +132,6 @@ def test_a_sketch_tells_how_many_features_its_text_has():
     assert sketching.features(damaged).max() == COUNTED
     plain = MinHashScheme(SHORT.index_scheme.bands, SketchParameters(256), 0.5)
     assert (
-        plain.bands.segments(sketching.slots_of(fingerprints.sketches), 8)
+        banding.segments(plain.bands, sketching.slots_of(fingerprints.sketches), 8)
         == SHORT.index_scheme._segments(fingerprints)
     ).all()

@@ -31,6 +31,7 @@ from simhbase.drawers.scheme import Bounds, Scheme, identities
 from simhbase.errors import SimhbaseError, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
+from simhbase.fingerprint.sketches import mismatches_of
 from simhbase.jobs.matching import MatchCriteria
 from simhbase.jobs.spark.fingerprints import FINGERPRINT, IDENTITY, Columns, at_borders, binary
 from simhbase.profile import Profile
@@ -97,7 +98,7 @@ def _pair_arrays(
     arrays = [column for pair in zip(*map(columns.arrays, sides), strict=True) for column in pair]
     arrays.append(pa.array(found.distance.astype(np.int32)))
     if scheme.sketching is not None:
-        mismatches = scheme.sketching.mismatches(sides[0].sketches, sides[1].sketches)
+        mismatches = mismatches_of(scheme.sketching, sides[0].sketches, sides[1].sketches)
         arrays.append(pa.array(scheme.sketching.similarity(mismatches)))
     return arrays
 

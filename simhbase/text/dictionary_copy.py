@@ -1,0 +1,78 @@
+"""Makes the copy of jieba's dictionary that dictionary.py maps. Of processes that start together one makes
+it, and the others wait."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import runpy
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from simhbase._core import Dictionary, build_dictionary
+from simhbase.errors import BadInput
+from simhbase.logs import logger
+from simhbase.text.dictionary import model, opened
+
+_STATES = "BEMS"
+_IMPOSSIBLE = -3.14e100  # jieba's
+_log = logger(__name__)
+
+
+def make(folder: Path, path: Path) -> Dictionary:
+    """Make the copy of the dictionary of the jieba in `folder`, or take that of another process. Where it
+    cannot be kept, says once what that costs. Raises BadInput if jieba's files are malformed."""
+    try:
+        return _made(folder, path)
+    except OSError as error:
+        _log.warning(
+            "cannot keep jieba's dictionary in %s (%s): every process takes 2 s and 7 MB to make it. Set "
+            "XDG_CACHE_HOME to a folder that can be written to",
+            path.parent,
+            error.strerror,
+        )
+        return Dictionary(_block(folder))
+
+
+def _made(folder: Path, path: Path) -> Dictionary:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(path.with_suffix(".lock")):
+        if found := opened(path):
+            return found  # another process made it
+        block = _block(folder)
+        _write(path, block)
+    return Dictionary(block)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _write(path: Path, block: bytes) -> None:
+    """Write beside and rename: a file that other processes have mapped never changes."""
+    descriptor, part = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(block)
+        Path(part).replace(path)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def _block(folder: Path) -> bytes:
+    starts, transitions, emissions = (runpy.run_path(str(file))["P"] for file in model(folder))
+    try:
+        return build_dictionary(
+            (folder / "dict.txt").read_text("utf-8"),
+            [starts[state] for state in _STATES],
+            [[transitions[one].get(other, _IMPOSSIBLE) for other in _STATES] for one in _STATES],
+            [emissions[state] for state in _STATES],
+        )
+    except ValueError as error:
+        raise BadInput(f"{folder / 'dict.txt'}, {error}: install jieba again") from error
