@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.text.features import Extractor, FeatureOptions, growing_shingles
+from simhbase.text.extractor import Extractor
+from simhbase.text.features import FeatureOptions, growing_shingles
 from simhbase.text.normalise import form, normalise
 from tests import reference
 
