@@ -48,11 +48,13 @@ Texts = Frame | Iterable[str | Document | tuple[Any, Any] | Mapping[str, Any] | 
 @dataclass(frozen=True, slots=True)
 class Fields:
     """Names of the fields of dicts and the columns of frames. The field `tags`, if there, holds a mapping.
-    value: another one to read, None for none."""
+    value: another one to read, None for none. fingerprints: the texts are fingerprints, which may be
+    integers."""
 
     id: str = "id"
     text: str = "text"
     value: str | None = None
+    fingerprints: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,14 @@ class _Absent:
 
 class GivenRow(NamedTuple):
     """A document or text as it was given. id: None if it has none; problem: why it cannot be used; value: of
-    the field that was asked for, None if missing."""
+    the field that was asked for, None if missing; is_integer: the text has the digits of one."""
 
     id: str | None
     text: str
     tags: Mapping[str, str]
     problem: str | None = None
     value: Any = None
+    is_integer: bool = False
 
 
 def document_rows(
@@ -81,7 +84,10 @@ def document_rows(
     if isinstance(given, str | Document):
         raise UsageError("one document was given: put it into a list, [Document(id, text)]")
     rows = _rows(given, fields, "documents", need_ids=need_ids)
-    return (_checked(number, *row, need_id=need_ids) for number, row in enumerate(rows))
+    return (
+        _checked(number, *row, need_id=need_ids, integers=fields.fingerprints)
+        for number, row in enumerate(rows)
+    )
 
 
 def text_rows(given: Texts, fields: Fields = Fields()) -> Iterator[GivenRow]:
@@ -208,11 +214,16 @@ def _item_rows(items: Iterable[Any], fields: Fields, what: str, *, need_ids: boo
             raise UsageError(f"{shown(item)} is among the {what}: each must be {forms}")
 
 
-def _checked(number: int, given_id: Any, text: Any, tags: Any, value: Any, *, need_id: bool) -> GivenRow:
-    """A row with its values converted. number: of the row, from 0."""
+def _checked(
+    number: int, given_id: Any, text: Any, tags: Any, value: Any, *, need_id: bool, integers: bool = False
+) -> GivenRow:
+    """A row with its values converted. number: of the row, from 0; integers: texts may be integers."""
     row_id, problem = _id(given_id)
     if row_id is None and need_id:
         problem = f"row {number}: {problem or 'the id is missing'}"
+    is_integer = integers and hasattr(text, "__index__") and not isinstance(text, bool)
+    if is_integer:
+        text = str(text.__index__())
     if isinstance(text, _Absent):
         problem = problem or f"there is no field {text.field!r}"
     elif not isinstance(text, str):
@@ -221,7 +232,7 @@ def _checked(number: int, given_id: Any, text: Any, tags: Any, value: Any, *, ne
     named, wrong_tags = ({}, None) if _is_missing(tags) else _tags(tags)
     problem = problem or wrong_tags
     text = "" if problem else str(text)  # NumPy has its own
-    return GivenRow(row_id, text, named, problem, None if _is_missing(value) else value)
+    return GivenRow(row_id, text, named, problem, None if _is_missing(value) else value, is_integer)
 
 
 def _id(value: Any) -> tuple[str | None, str | None]:

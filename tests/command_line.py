@@ -100,4 +100,4 @@ def documents(path: Path, contents: Sequence[str], prefix: str = "d") -> Path:
 
 def fingerprints(path: Path, values: dict[str, int]) -> Path:
     """A file of prepared fingerprints, to be read with --fingerprint-field f."""
-    return write_lines(path, ({"id": name, "f": f"{value:016x}"} for name, value in values.items()))
+    return write_lines(path, ({"id": name, "f": f"0x{value:016x}"} for name, value in values.items()))

@@ -23,6 +23,7 @@ from simhbase.cli.options import (
     store_option,
     tag_option,
     text_option,
+    typed_fingerprints,
 )
 from simhbase.cli.output import Output, results_option
 from simhbase.cli.queries import answer, documents_as_queries, explain, names_of
@@ -77,7 +78,7 @@ def find(
     url: str,
     texts: Sequence[str],
     ids: Sequence[str],
-    fingerprints: Sequence[int],
+    fingerprints: Sequence[str],
     exclude_self: bool,
     k: int | None,
     min_similarity: float | None,
@@ -95,6 +96,7 @@ def find(
     """
     if explain_them and (inputs.paths or fingerprints or since or tags or not (texts or ids)):
         raise UsageError("--explain needs --text or --id, without files, --fingerprint, --since or --tag")
+    values = typed_fingerprints(fingerprints, inputs.options.fingerprint_base)
     query = Query(k, min_similarity, since, tags)
     inputs = documents_as_queries(inputs, others=bool(texts or ids or fingerprints))
     inputs.require_outputs()
@@ -120,8 +122,8 @@ def find(
                 if exclude_self:
                     stored = replace(stored, answers=[each.without_self() for each in stored.answers])
                 asked.append(stored)
-            if fingerprints:  # answers show them: they need no names
-                found = index.find_fingerprints(fingerprints, query)
+            if values:  # answers show them: they need no names
+                found = index.find_fingerprints(values, query)
                 asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
             lookups = partial(stored_lookups, index, query=query)
             others = answers_to(inputs, index, without_content, lookups, rejects, exclude_self=exclude_self)

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import click
 
 from simhbase.cli.consent import Consent, yes_option
-from simhbase.cli.options import Decorator, Function, converted, option, together
+from simhbase.cli.options import (
+    Decorator,
+    Function,
+    converted,
+    fingerprint_base_option,
+    option,
+    together,
+)
 from simhbase.cli.output import TAKEN, message
 from simhbase.corpus.record import FORMATS, IDS_FROM, MAX_RECORD_BYTES, InputOptions, Reject, SourceReject
 from simhbase.corpus.watcher import Watcher
@@ -200,10 +207,13 @@ _TEXTS = (
         type=click.IntRange(min=0),
     ),
 )
-_FINGERPRINT_FIELD = option(
-    "--fingerprint-field FIELD",
-    "Read hexadecimal fingerprints from this field instead of texts.",
-    group="Input",
+_FINGERPRINT_FIELD = (
+    option(
+        "--fingerprint-field FIELD",
+        "Read fingerprints (integers, or texts of digits) from this field instead of texts.",
+        group="Input",
+    ),
+    fingerprint_base_option("Input"),
 )
 
 
@@ -220,8 +230,8 @@ def input_options(*, ids: bool = True, fingerprints: bool = False) -> Decorator:
     names += ("id_field", "id_from", "id_prefix") if ids else ()
     options.append(yes_option)
     if fingerprints:
-        options.append(_FINGERPRINT_FIELD)
-        names.append("fingerprint_field")
+        options += _FINGERPRINT_FIELD
+        names += ("fingerprint_field", "fingerprint_base")
 
     def decorate(function: Function) -> Function:
         @wraps(function)

@@ -16,6 +16,7 @@ from simhbase.cli.options import (
     option,
     profile_options,
     text_option,
+    typed_fingerprints,
 )
 from simhbase.cli.output import Output, results_option
 from simhbase.cli.queries import answer, documents_as_queries, names_of
@@ -50,7 +51,7 @@ def match(
     inputs: Inputs,
     against: Sequence[str],
     texts: Sequence[str],
-    fingerprints: Sequence[int],
+    fingerprints: Sequence[str],
     profile: Mapping[str, object],
     min_similarity: float | None,
     ids_limit: int,
@@ -64,6 +65,7 @@ def match(
     from simhbase.jobs.lookups import AnsweredQueries, answers_to
     from simhbase.jobs.match import Corpus
 
+    values = typed_fingerprints(fingerprints, inputs.options.fingerprint_base)
     inputs = documents_as_queries(inputs, others=bool(texts or fingerprints))
     searched = shown(replace(inputs, paths=against), prints_results=False, prints_rejects=False)
     searched.check_outputs()
@@ -82,8 +84,8 @@ def match(
         asked = []
         if texts:
             asked.append(AnsweredQueries.of("--text", names_of(texts), corpus.of_texts(texts)))
-        if fingerprints:
-            found = corpus.of_fingerprints(fingerprints)
+        if values:
+            found = corpus.of_fingerprints(values)
             asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
         others = answers_to(inputs, corpus, corpus.trim, corpus.of_records, rejects)
         answer(asked, others, inputs.paths, rejects, output)

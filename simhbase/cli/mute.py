@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
 from simhbase.cli.consent import Consent, consent_options
-from simhbase.cli.options import Group, converted, fingerprint_option, future, option, store_option
+from simhbase.cli.options import (
+    Group,
+    converted,
+    fingerprint_base_option,
+    fingerprint_option,
+    future,
+    option,
+    store_option,
+    typed_fingerprints,
+)
 from simhbase.cli.output import Output, json_option
 from simhbase.errors import UsageError
+
+if TYPE_CHECKING:
+    from simhbase.corpus.record import Base
 
 _ids_argument = click.argument("ids", nargs=-1, metavar="[ID]...")
 
@@ -28,6 +41,7 @@ def mute() -> None:
 @_ids_argument
 @store_option
 @fingerprint_option("Mute all documents with this fingerprint, also future ones. Repeatable.")
+@fingerprint_base_option()
 @option(
     "--until TIME", "When to unmute, e.g. 30d or 2030-01-31. [default: never]", callback=converted(future)
 )
@@ -35,7 +49,8 @@ def mute() -> None:
 @json_option
 def add(
     ids: Sequence[str],
-    fingerprints: Sequence[int],
+    fingerprints: Sequence[str],
+    fingerprint_base: Base | None,
     until: datetime | None,
     note: str,
     url: str,
@@ -46,10 +61,11 @@ def add(
     Ids need not be stored yet. Existing entries get the new end and note.
     """
     _require_names(ids, fingerprints)
+    values = typed_fingerprints(fingerprints, fingerprint_base)
     from simhbase.index import open_index
 
     with open_index(url) as index:
-        added = index.mute(ids, fingerprints, until, note)
+        added = index.mute(ids, values, until, note)
         output.summary({"added": added, "muted": len(index.muted())})
 
 
@@ -57,10 +73,16 @@ def add(
 @_ids_argument
 @store_option
 @fingerprint_option("A muted fingerprint. Repeatable.")
+@fingerprint_base_option()
 @consent_options()
 @json_option
 def remove(
-    ids: Sequence[str], fingerprints: Sequence[int], url: str, consent: Consent, output: Output
+    ids: Sequence[str],
+    fingerprints: Sequence[str],
+    fingerprint_base: Base | None,
+    url: str,
+    consent: Consent,
+    output: Output,
 ) -> None:
     """Remove documents or fingerprints from the mute list.
 
@@ -68,17 +90,18 @@ def remove(
     fewer than ten; without a terminal it then needs --yes.
     """
     _require_names(ids, fingerprints)
+    values = typed_fingerprints(fingerprints, fingerprint_base)
     from simhbase.admin.removal import Removal
     from simhbase.index import open_index
 
     with open_index(url, access="read" if consent.dry_run else "write") as index:
         muted = index.muted()
-        going = [each for each in muted if each.id in ids or each.fingerprint in fingerprints]
+        going = [each for each in muted if each.id in ids or each.fingerprint in values]
         if consent.dry_run:
             output.summary({"would_remove": len(going), "muted": len(muted)})
             return
         consent.require(Removal(len(going), len(muted), "muted entries", index.store.url))
-        removed = index.unmute(ids, fingerprints)
+        removed = index.unmute(ids, values)
         output.summary({"removed": removed, "muted": len(index.muted())})
 
 
@@ -96,6 +119,6 @@ def list_(url: str, output: Output) -> None:
         output.hint("nothing is muted")
 
 
-def _require_names(ids: Sequence[str], fingerprints: Sequence[int]) -> None:
+def _require_names(ids: Sequence[str], fingerprints: Sequence[str]) -> None:
     if not ids and not fingerprints:
         raise UsageError("give ids or --fingerprint")

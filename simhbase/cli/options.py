@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from simhbase.cli.output import fail
 from simhbase.errors import BadInput, UsageError
+
+if TYPE_CHECKING:
+    from simhbase.corpus.record import Base
 
 DEFAULT_STORE = "rocksdb:simhbase.db"
 STORE_VARIABLE = "SIMHBASE_STORE"
@@ -188,12 +191,17 @@ def part(text: str) -> Any:
     return Part(int(found[1]), int(found[2]))
 
 
-def fingerprints(values: Sequence[str]) -> list[int]:
-    """Fingerprints in hexadecimal digits. Raises UsageError."""
-    for value in values:
-        if not re.fullmatch("[0-9a-fA-F]{16}", value):
-            raise UsageError(f"{value!r} is not a fingerprint: use 16 hexadecimal digits")
-    return [int(value, 16) for value in values]
+def typed_fingerprints(typed: Sequence[str], base: Base | None) -> list[int]:
+    """Fingerprints in digits; without a base one must show that they are hexadecimal. Raises UsageError."""
+    from simhbase.corpus.prepared import ambiguous, fingerprint_of, may_be_decimal
+    from simhbase.profile import TABLE_BITS
+
+    if typed and base is None and all(map(may_be_decimal, typed)):
+        raise UsageError(ambiguous(typed[0], "fingerprints have"), parameter="fingerprint_base")
+    try:
+        return [fingerprint_of(each, TABLE_BITS, base or 16) for each in typed]
+    except BadInput as error:
+        raise UsageError(str(error), parameter="fingerprints") from error
 
 
 store_option = option(
@@ -235,12 +243,21 @@ text_option = option(
 
 def fingerprint_option(text: str, group: str = "Options") -> Decorator:
     return option(
-        "--fingerprint HEX",
+        "--fingerprint DIGITS",
         text,
         name="fingerprints",
         group=group,
         multiple=True,
-        callback=converted(fingerprints),
+    )
+
+
+def fingerprint_base_option(group: str = "Options") -> Decorator:
+    return option(
+        "--fingerprint-base 16|10",
+        "Base of the digits of fingerprints. [default: 16 if one of the first 1,000 shows it]",
+        group=group,
+        type=click.Choice(["16", "10"]),
+        callback=converted(int),
     )
 
 

@@ -104,7 +104,8 @@ def create(url: str, profile: Mapping[str, object], output: Output, **wanted: An
     if made.created:
         message(f"created {', '.join(made.created)}")
     _warn(made.warnings)
-    if misses := made.profile.misses:
+    # A store without sketches is for fingerprints made elsewhere.
+    if made.profile.sketching is not None and (misses := made.profile.misses):
         output.hint(misses)
     output.summary({"store": url, "profile": made.profile.describe(), "warnings": made.warnings})
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from simhbase.corpus.paths import LeftOut
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, too_long
-from simhbase.corpus.sources import chunked
+from simhbase.corpus.sources import chunked, in_certain_base
 from simhbase.frames import Documents, Fields, GivenRow, document_rows
 from simhbase.progress import length
 
@@ -22,7 +23,8 @@ class GivenRows:
     def __init__(self, given: Documents, options: InputOptions) -> None:
         self._given = given
         self._options = options
-        fields = Fields(options.id_field, options.text_field, options.value_field)
+        is_prepared = options.fingerprint_field is not None
+        fields = Fields(options.id_field, options.content_field, options.value_field, is_prepared)
         self._rows = document_rows(given, fields, need_ids=False)
         self.left_out: list[LeftOut] = []
         self.consumed = 0
@@ -31,7 +33,7 @@ class GivenRows:
         return length(self._given)
 
     def chunks(self) -> Iterator[Chunk]:
-        return chunked(map(self._raw, self._rows))
+        return chunked(in_certain_base(map(self._raw, self._rows), self._options))
 
     def _raw(self, row: GivenRow) -> Raw | Reject:
         number = self.consumed
@@ -44,4 +46,5 @@ class GivenRows:
             return Reject(SOURCE, number, row_id, too_long(len(text), self._options))
         value = None if row.value is None else str(row.value).encode()
         given_id = None if self._options.id_from == "text" else row_id
-        return Raw(SOURCE, number, given_id, text, value, encoding="utf-8")
+        holds: Literal["integer", "text"] = "integer" if row.is_integer else "text"
+        return Raw(SOURCE, number, given_id, text, value, holds, "utf-8")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import RawIOBase
 from itertools import repeat
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from simhbase.corpus.fields import listed, with_field
 from simhbase.corpus.record import (
@@ -116,8 +116,11 @@ class _Columns:
 
         there = dict(sorted(_leaves(schema), key=lambda leaf: -len(leaf[1].path)))  # whole names win
         content = _found(there, options.content_field, options.content_hint)
-        if not _is_text(content.type):
+        if options.fingerprint_field is None and not _is_text(content.type):
             raise _wrong(content, "that is no text", options.content_hint)
+        if not (_is_text(content.type) or _is_integer(content.type, options.fingerprint_bits)):
+            wanted = f"fingerprints are texts, or integers of {options.fingerprint_bits} bits"
+            raise _wrong(content, wanted, options.content_hint)
         has_id = options.id_from == "field"
         chosen = _found(there, options.id_field, ID_HINT) if has_id else None
         if chosen and not (_is_text(chosen.type) or types.is_integer(chosen.type)):
@@ -142,6 +145,7 @@ class _Columns:
         values = self.value.cells(batch) if self.value else nothing
         tags = zip(*(each.cells(batch) for each in self.tags), strict=True) if self.tags else repeat(())
         encoding = None if _is_binary(self.content.type) else "utf-8"
+        holds: Literal["text", "integer"] = "text" if _is_text(self.content.type) else "integer"
         objects = _objects(batch) if options.whole_rows else [None] * batch.num_rows
         columns = zip(ids, self.content.cells(batch), values, objects, strict=True)
         for line, ((given, text, value, fields), tagged) in enumerate(
@@ -157,16 +161,20 @@ class _Columns:
             elif len(text) > options.max_record_bytes:
                 yield Reject(source.name, line, row_id, too_long(len(text), options))
             else:
-                raw = Raw(source.name, line, row_id, text, value, encoding=encoding, tags=tagged)
+                raw = Raw(source.name, line, row_id, text, value, holds, encoding, tagged)
                 yield raw if fields is None else self._whole(raw, row_id, fields, options)
 
     def _whole(self, raw: Raw, row_id: str | None, fields: dict[str, Any], options: InputOptions) -> Raw:
         """A row with all its columns. One whose text cannot be read is unchanged: the parser rejects it."""
+        content: str | int
         try:
-            text = decode(raw.data, raw.encoding) if raw.encoding else options.decode(raw.data)
+            if raw.holds == "integer":
+                content = int(raw.data)
+            else:
+                content = decode(raw.data, raw.encoding) if raw.encoding else options.decode(raw.data)
         except BadInput:
             return raw
-        return whole_row(raw, row_id, with_field(fields, self.content.name, text))
+        return whole_row(raw, row_id, with_field(fields, self.content.name, content))
 
 
 def _objects(batch: Any) -> list[dict[str, Any]]:
@@ -297,6 +305,15 @@ def _is_text(kind: Any) -> bool:
     # A column that has only nulls has the null type: all rows are rejected.
     is_string = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
     return bool(is_string or _is_binary(kind) or types.is_null(kind))
+
+
+def _is_integer(kind: Any, bits: int) -> bool:
+    """True for integers of this length: of 64 bits, or of the databases' decimal type."""
+    from pyarrow import types
+
+    if types.is_decimal(kind):
+        return bool(kind.scale == 0)
+    return bool(bits == 64 and (types.is_int64(kind) or types.is_uint64(kind)))
 
 
 def _is_binary(kind: Any) -> bool:

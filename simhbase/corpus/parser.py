@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +12,7 @@ import orjson
 
 from simhbase.corpus.fields import TYPE_NAMES, field_of
 from simhbase.corpus.formats import plain_name
+from simhbase.corpus.prepared import fingerprint_of
 from simhbase.corpus.record import (
     ID_HINT,
     TAG_HINT,
@@ -29,8 +29,6 @@ from simhbase.index.rows import id_problem
 from simhbase.index.tags import Tags, tags_problem
 from simhbase.text.encoding import decode
 from simhbase.text.html import extract_html
-
-_HEXADECIMAL = re.compile("(?:0[xX])?([0-9a-fA-F]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +54,15 @@ class Parser:
             fields = None if json is None else _json_object(json)
             if self.options.id_from != "text":
                 record_id = self._id(raw, self._given_id(raw, fields))
-            content = self._content(raw, fields)
-            if record_id is None:
-                text_id = blake2b(content.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+            is_text = self.options.fingerprint_field is None
+            text = self._text(raw, fields) if is_text else None
+            fingerprint = None if is_text else self._fingerprint(raw, fields)
+            if record_id is None and text is not None:
+                text_id = blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
                 record_id = self._id(raw, text_id)
             value, tags = self._value(raw, fields), self._tags(raw, fields)
-            is_text = self.options.fingerprint_field is None
-            text = content if is_text else None
-            fingerprint = None if is_text else _fingerprint(content, self.options.fingerprint_bits)
             line = None if json is None else json.strip().encode()
-            return Record(raw.source, raw.line, record_id, text, fingerprint, line, value, tags)
+            return Record(raw.source, raw.line, record_id or "", text, fingerprint, line, value, tags)
         except BadInput as error:
             return Reject(raw.source, raw.line, record_id, str(error))
 
@@ -89,16 +86,37 @@ class Parser:
             raise BadInput(problem)
         return record_id
 
-    def _content(self, raw: Raw, fields: dict[str, Any] | None) -> str:
+    def _text(self, raw: Raw, fields: dict[str, Any] | None) -> str:
         if raw.holds == "page":  # its encoding is stated by the page or its server
             return extract_html(raw.data, raw.encoding)
-        if fields is None:
-            content = self._decode(raw, raw.data)
-        else:
-            content = field_of(fields, self.options.content_field, self.options.content_hint)
-        if not isinstance(content, str):
-            raise BadInput(f"field {self.options.content_field!r} is {TYPE_NAMES[type(content)]}, not a text")
-        return extract_html(content) if self.options.html else content
+        text = self._content(raw, fields)
+        if not isinstance(text, str):
+            raise self._wrong_content(text, "a text")
+        return extract_html(text) if self.options.html else text
+
+    def _fingerprint(self, raw: Raw, fields: dict[str, Any] | None) -> int:
+        value = self._content(raw, fields)
+        if isinstance(value, bool) or not isinstance(value, (str, int)):
+            raise self._wrong_content(value, "a fingerprint")
+        # Sources of digits that may be decimal were refused.
+        return fingerprint_of(value, self.options.fingerprint_bits, self.options.fingerprint_base or 16)
+
+    def fingerprint_text(self, raw: Raw) -> str | None:
+        """The text of a record's fingerprint; None for an integer, and for what cannot be read."""
+        with suppress(BadInput):
+            fields = _json_object(self._decode(raw, raw.data)) if raw.holds == "json" else None
+            value = self._content(raw, fields)
+            return value if isinstance(value, str) else None
+        return None
+
+    def _content(self, raw: Raw, fields: dict[str, Any] | None) -> Any:
+        """The text or fingerprint of a record, as it is given."""
+        if fields is not None:
+            return field_of(fields, self.options.content_field, self.options.content_hint)
+        return int(raw.data) if raw.holds == "integer" else self._decode(raw, raw.data)
+
+    def _wrong_content(self, value: Any, wanted: str) -> BadInput:
+        return BadInput(f"field {self.options.content_field!r} is {TYPE_NAMES[type(value)]}, not {wanted}")
 
     def _value(self, raw: Raw, fields: dict[str, Any] | None) -> Value | None:
         value = None
@@ -160,12 +178,3 @@ def _json_object(json: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadInput(f"not a JSON object but {TYPE_NAMES[type(value)]}")
     return value
-
-
-def _fingerprint(text: str, bits: int) -> int:
-    found = _HEXADECIMAL.fullmatch(text)
-    if not found or len(found[1]) != bits // 4:
-        raise BadInput(
-            f"{text[:40]!r} is no fingerprint of {bits} bits: {bits // 4} hexadecimal digits are needed"
-        )
-    return int(found[1], 16)

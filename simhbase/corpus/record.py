@@ -14,6 +14,8 @@ from simhbase.text.encoding import decode
 if TYPE_CHECKING:
     from simhbase.index.tags import Tags
 
+Base = Literal[16, 10]
+BASES: tuple[Base, ...] = get_args(Base)
 Format = Literal["jsonl", "csv", "tsv", "text", "html", "lines", "parquet", "warc"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 IdFrom = Literal["field", "line", "path", "text"]
@@ -34,8 +36,10 @@ class InputOptions:
     of a page) or lines (one document per line); None uses each file's ending, or jsonl if that is unknown.
     html: text_field contains HTML, of which the main text is extracted. id_field, text_field,
     fingerprint_field: JSON fields (a dot steps into objects, unless the record has the whole name as a key)
-    or columns of CSV or Parquet (a dot steps into structs); fingerprint_field has hexadecimal fingerprints of
-    `fingerprint_bits` bits in place of texts. id_from: field: the id_field, in formats with fields; line:
+    or columns of CSV or Parquet (a dot steps into structs); fingerprint_field has fingerprints of
+    `fingerprint_bits` bits in place of texts: integers (also signed ones, as two's complement), or texts in
+    digits of fingerprint_base, 16 or 10. None: a source whose first 1,000 texts have a 0x or a letter is
+    hexadecimal; another one is refused. id_from: field: the id_field, in formats with fields; line:
     source and line; path: the same with the absolute path of the file, links resolved; text: 16 hex digits of
     a hash of the text. id_prefix: put before every id; {file} is the file's name without folder and endings.
     encoding: a Python encoding, or auto (UTF-8, UTF-16 with a byte order mark, otherwise GB18030). delimiter:
@@ -52,6 +56,7 @@ class InputOptions:
     id_from: IdFrom = "field"
     text_field: str = "text"
     fingerprint_field: str | None = None
+    fingerprint_base: Base | None = None
     fingerprint_bits: int = 64
     id_prefix: str = ""
     encoding: str = "utf-8"
@@ -75,6 +80,8 @@ class InputOptions:
                 f"must be one ASCII character, no quote and no line break, not {self.delimiter!r}",
                 parameter="delimiter",
             )
+        if self.fingerprint_base not in (None, *BASES):
+            raise UsageError(f"{self.fingerprint_base!r} is neither 16 nor 10", parameter="fingerprint_base")
         if self.html and self.fingerprint_field is not None:
             raise UsageError("fingerprints are no HTML: leave it out", parameter="html")
         if self.max_record_bytes < 1:
@@ -148,8 +155,9 @@ class Raw(NamedTuple):
 
     line: where it begins, from 1. id: bytes from the file, a string derived from the file's name, or None if
     it is in the JSON object or derived from the text. data: bytes of a text, fingerprint, HTML page or JSON
-    object. value: the cell of value_field, for rows. encoding: of the bytes, if the file states it; None uses
-    the options. tags: the cells of tag_fields, for rows.
+    object, or the decimal digits of an integer (a fingerprint). value: the cell of value_field, for rows.
+    encoding: of the bytes, if the file states it; None uses the options. tags: the cells of tag_fields, for
+    rows.
     """
 
     source: str
@@ -157,7 +165,7 @@ class Raw(NamedTuple):
     id: bytes | str | None
     data: bytes
     value: bytes | None = None
-    holds: Literal["text", "page", "json"] = "text"
+    holds: Literal["text", "page", "json", "integer"] = "text"
     encoding: str | None = None
     tags: tuple[bytes | None, ...] = ()
 

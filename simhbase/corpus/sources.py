@@ -13,7 +13,9 @@ from typing import Any, BinaryIO
 
 from simhbase.corpus.formats import format_of, raw_records
 from simhbase.corpus.parquet import MAGIC, column_types, parquet_records
+from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import FoundSource, LeftOut, Listed, expand, local_path, printable
+from simhbase.corpus.prepared import of_certain_base
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, Source, SourceReject
 from simhbase.corpus.remote import expand_url
 from simhbase.packing import Rereadable
@@ -87,7 +89,9 @@ class Sources:
             elif isinstance(found, LeftOut):
                 self.left_out.append(found)
             elif found.path is None:
-                yield from self._records(found, self._stdin or sys.stdin.buffer)
+                yield from in_certain_base(
+                    self._records(found, self._stdin or sys.stdin.buffer), self._options
+                )
             else:
                 try:
                     file = found.path.open("rb")
@@ -97,7 +101,7 @@ class Sources:
                 else:
                     with file:
                         read = self._rows if _is_parquet(file) else self._records
-                        yield from read(found, file)
+                        yield from in_certain_base(read(found, file), self._options)
 
     def _records(self, found: FoundSource, file: BinaryIO) -> Iterator[Raw | Reject]:
         file_format = self._options.format or format_of(found.source.name) or "jsonl"
@@ -114,6 +118,13 @@ class Sources:
         yield from parquet_records(found.source, _CountedFile(file, self), self._options)
         if size is not None:
             self.consumed = begin + size
+
+
+def in_certain_base(items: Iterator[Raw | Reject], options: InputOptions) -> Iterator[Raw | Reject]:
+    """The records of a source, whose fingerprints (if it has some) must not be ambiguous."""
+    if options.fingerprint_field is None or options.fingerprint_base is not None:
+        return items
+    return of_certain_base(items, Parser(options).fingerprint_text)
 
 
 def chunked(items: Iterable[Raw | Reject]) -> Iterator[Chunk]:

@@ -71,7 +71,7 @@ from simhbase.model import (
     StoredDocument,
     StoredPage,
 )
-from simhbase.profile import Profile, given_parameters, make_profile
+from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile
 from simhbase.progress import Progress, counting, length, no_progress
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store
@@ -251,7 +251,8 @@ class Index:
         fingerprints: NDArray[np.uint64] | Sequence[int],
         tags: Sequence[Mapping[str, str]] | None = None,
     ) -> AddReport:
-        """Store n ids with fingerprints computed elsewhere: uint64 (n,), or n integers. tags: n mappings of
+        """Store n ids with fingerprints computed elsewhere: uint64 (n,), or n integers (also
+        signed ones, as two's complement). tags: n mappings of
         names to values; None: no document has tags."""
         ids, values = _several(ids, "ids"), _fingerprints(fingerprints)
         if len(ids) != len(values):
@@ -834,8 +835,13 @@ def _fingerprints(values: NDArray[np.uint64] | Iterable[int]) -> NDArray[np.uint
     if isinstance(values, np.ndarray) and values.dtype == np.uint64 and values.ndim == 1:
         return values
     try:
-        return np.array(list(map(index, values)), dtype=np.uint64)
+        return np.array([_unsigned(index(each)) for each in values], dtype=np.uint64)
     except (TypeError, OverflowError) as error:
         raise UsageError(
-            f"{shown(values)}: fingerprints must be a list or array of integers from 0 to 2**64 - 1"
+            f"{shown(values)}: fingerprints must be a list or array of integers of 64 bits"
         ) from error
+
+
+def _unsigned(value: int) -> int:
+    """The fingerprint of an integer, which may be signed (two's complement)."""
+    return value + (1 << TABLE_BITS) if -(1 << TABLE_BITS - 1) <= value < 0 else value

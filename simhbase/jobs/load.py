@@ -171,7 +171,7 @@ def loading(job: Load) -> Iterator[LoadReport]:
         index, is_new = wait.until(lambda: _open(job))  # before files: without it none may be touched
         stack.enter_context(closing(index))
         if is_new:
-            if misses := index.profile.misses:
+            if job.inputs.options.fingerprint_field is None and (misses := index.profile.misses):
                 job.inputs.watcher.hint(misses)
             undone.callback(_drop_if_empty, job.store)
         job.inputs.watcher.replacing(_replaced(job, index))

@@ -22,6 +22,7 @@ from simhbase.text.userfile import read_table
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
 
 NEWS = "国务院总理主持召开常务会议，研究部署进一步促进就业和稳定物价的政策措施，听取有关部门工作汇报。"
+ZERO = "0x" + "0" * 16
 STORE = ("--store", "rocksdb:s.db")
 FAR = 0xFFFFFFFFFFFFFFFF
 
@@ -91,15 +92,15 @@ def test_a_tilde_in_the_url_of_a_store_is_the_home_folder(tmp_path):
 
 def test_matches_come_nearest_first_then_by_id(tmp_path):
     load(tmp_path, {"c": 0b1, "b": 0b1, "a": 0b111, "far": FAR, "q": 0}, *STORE)
-    answer = result("find", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)
+    answer = result("find", "--fingerprint", ZERO, *STORE, cwd=tmp_path)
     assert matches(answer) == [("q", 0), ("b", 1), ("c", 1), ("a", 3)]
-    narrow = result("find", "--fingerprint", "0" * 16, "-k", 1, *STORE, cwd=tmp_path)
+    narrow = result("find", "--fingerprint", ZERO, "-k", 1, *STORE, cwd=tmp_path)
     assert matches(narrow) == [("q", 0), ("b", 1), ("c", 1)]
 
 
 def test_k_above_the_guarantee_is_a_usage_error(tmp_path):
     load(tmp_path, {"a": 1}, *STORE)
-    done = run("find", "--fingerprint", "0" * 16, "-k", 4, *STORE, cwd=tmp_path)
+    done = run("find", "--fingerprint", ZERO, "-k", 4, *STORE, cwd=tmp_path)
     assert done.returncode == 2
     assert b"k = 4" in done.stderr
     assert done.stdout == b""
@@ -107,13 +108,13 @@ def test_k_above_the_guarantee_is_a_usage_error(tmp_path):
 
 def test_limits_say_that_an_answer_was_cut(tmp_path):
     load(tmp_path, {"a": 0, "b": 0, "c": 1, "d": 2}, *STORE)
-    whole = result("find", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)
+    whole = result("find", "--fingerprint", ZERO, *STORE, cwd=tmp_path)
     assert (len(whole["matches"]), whole["truncated"]) == (4, False)
-    ids_cut = result("find", "--fingerprint", "0" * 16, "--ids-limit", 1, *STORE, cwd=tmp_path)
+    ids_cut = result("find", "--fingerprint", ZERO, "--ids-limit", 1, *STORE, cwd=tmp_path)
     assert (matches(ids_cut), ids_cut["truncated"]) == ([("a", 0), ("c", 1), ("d", 1)], True)
-    drawers_cut = result("find", "--fingerprint", "0" * 16, "--drawer-limit", 1, *STORE, cwd=tmp_path)
+    drawers_cut = result("find", "--fingerprint", ZERO, "--drawer-limit", 1, *STORE, cwd=tmp_path)
     assert drawers_cut["truncated"]
-    to_the_end = result("find", "--fingerprint", "0" * 16, "--drawer-limit", "all", *STORE, cwd=tmp_path)
+    to_the_end = result("find", "--fingerprint", ZERO, "--drawer-limit", "all", *STORE, cwd=tmp_path)
     assert to_the_end == whole
 
 
@@ -140,7 +141,7 @@ def test_find_leaves_out_the_query_itself_if_asked_to(tmp_path):
     assert list(map(matches, answers)) == [[("b", 1)], []]
     answers = result(*asked, "--fingerprint-field", "f", "prepared.jsonl", cwd=tmp_path)
     assert list(map(matches, answers)) == [[("b", 1)], [("a", 1)], []]
-    assert matches(result(*asked, "--fingerprint", "0" * 16, cwd=tmp_path)) == [("a", 0), ("b", 1)]
+    assert matches(result(*asked, "--fingerprint", ZERO, cwd=tmp_path)) == [("a", 0), ("b", 1)]
 
 
 def test_find_says_in_the_end_how_many_queries_have_matches(tmp_path):
@@ -153,11 +154,11 @@ def test_find_says_in_the_end_how_many_queries_have_matches(tmp_path):
 
 def test_find_reads_standard_input_where_nothing_else_is_asked(tmp_path):
     load(tmp_path, {"a": 0}, *STORE)
-    line = b'{"id": "q", "f": "0000000000000001"}\n'
+    line = b'{"id": "q", "f": "0x0000000000000001"}\n'
     piped = result("find", "--fingerprint-field", "f", *STORE, cwd=tmp_path, stdin=line)
     assert (piped["id"], matches(piped)) == ("q", [("a", 1)])
     both = result(
-        "find", "--fingerprint-field", "f", "--fingerprint", "0" * 16, "-", *STORE, cwd=tmp_path, stdin=line
+        "find", "--fingerprint-field", "f", "--fingerprint", ZERO, "-", *STORE, cwd=tmp_path, stdin=line
     )
     assert [answer["id"] for answer in both] == [None, "q"]
 
@@ -218,7 +219,7 @@ def test_an_explanation_without_json_is_for_reading(tmp_path):
 
 def test_what_cannot_be_explained_is_refused(tmp_path):
     load(tmp_path, {"a": 0}, *STORE)
-    done = run("find", "--explain", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)
+    done = run("find", "--explain", "--fingerprint", ZERO, *STORE, cwd=tmp_path)
     assert done.returncode == 2
     assert b"--explain needs --text or --id" in done.stderr
 
@@ -228,7 +229,7 @@ def test_a_stored_id_is_replaced_by_a_later_load(tmp_path):
     again = load(tmp_path, {"a": FAR, "b": 1, "c": 0b1111 << 20}, *STORE)
     assert (again["loaded"], again["duplicates"]) == (3, 0)
     assert (again["added"], again["updated"], again["unchanged"]) == (1, 1, 1)
-    assert matches(result("find", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)) == [("b", 1)]
+    assert matches(result("find", "--fingerprint", ZERO, *STORE, cwd=tmp_path)) == [("b", 1)]
     assert matches(result("find", "--id", "a", *STORE, cwd=tmp_path)) == [("a", 0)]
 
 
@@ -531,10 +532,10 @@ def test_dedup_groups_chains_and_names_the_first_of_each(tmp_path):
 
 
 CHAIN = [
-    {"id": "a", "f": f"{0:016x}", "n": 9, "when": "2020-02-01"},
-    {"id": "b", "f": f"{0b111:016x}", "n": 10, "when": "2021-01-01"},
-    {"id": "c", "f": f"{0b111111:016x}", "n": 2.5, "when": "2019-05-05"},
-    {"id": "d", "f": f"{0b111111111:016x}", "n": None},
+    {"id": "a", "f": f"0x{0:016x}", "n": 9, "when": "2020-02-01"},
+    {"id": "b", "f": f"0x{0b111:016x}", "n": 10, "when": "2021-01-01"},
+    {"id": "c", "f": f"0x{0b111111:016x}", "n": 2.5, "when": "2019-05-05"},
+    {"id": "d", "f": f"0x{0b111111111:016x}", "n": None},
 ]  # each near the next
 
 
@@ -728,7 +729,7 @@ def test_deleted_documents_are_not_found_any_more(tmp_path):
     (tmp_path / "ids.txt").write_text("c 3\r\n\nnobody\n", "utf-8")
     report = result("delete", "a", "--ids-file", "ids.txt", *STORE, cwd=tmp_path)
     assert report == {"ids": 3, "deleted": 2}
-    assert matches(result("find", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)) == [("b", 1)]
+    assert matches(result("find", "--fingerprint", ZERO, *STORE, cwd=tmp_path)) == [("b", 1)]
     piped = result("delete", "--ids-file", "-", *STORE, cwd=tmp_path, stdin=b"b\nb\n")
     assert piped == {"ids": 2, "deleted": 1}
     assert result("check", *STORE, cwd=tmp_path)["documents"] == 1
@@ -843,7 +844,7 @@ def test_a_damaged_store_fails_the_check_until_it_is_repaired(tmp_path):
     assert mended["problems"].items() >= problems.items()
     assert (mended["clean"], mended["passes"]) == (True, 3)
     assert result("check", *STORE, cwd=tmp_path)["problems"] == {}
-    near = result("find", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)
+    near = result("find", "--fingerprint", ZERO, *STORE, cwd=tmp_path)
     assert matches(near) == [("a", 0), ("b", 0)]
     assert matches(result("find", "--fingerprint", "f" * 16, *STORE, cwd=tmp_path)) == []
 

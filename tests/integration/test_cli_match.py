@@ -162,7 +162,7 @@ def test_a_corpus_of_which_nothing_can_be_read_fails(tmp_path, corpus):
         (("--store", "rocksdb:x.db"), "--store"),
         (("--id", "d0"), "--id"),
         (("--drawer-limit", "5"), "--drawer-limit"),
-        (("--min-similarity", "0.8", "--fingerprint", "00" * 8), "give the texts"),
+        (("--min-similarity", "0.8", "--fingerprint", "ff" * 8), "give the texts"),
         (("--set", "scheme=minhash", "--set", "k=3"), "k"),
         (("--rejects", "corpus.jsonl"), "is an input"),
         (("--against", "-", "-"), "standard input"),

@@ -13,7 +13,7 @@ from simhbase.stores import drop_store, open_store
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts
 
 FAR = 0xFFFFFFFFFFFFFFFF
-ZEROS = "0" * 16
+ZEROS = "0x" + "0" * 16
 
 
 @pytest.fixture(params=["rocksdb", pytest.param("hbase", marks=pytest.mark.hbase)])

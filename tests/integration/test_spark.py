@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,15 @@ from simhbase.drawers.join import distinct, pairs_within
 from simhbase.errors import BadInput, SimhbaseError, UsageError
 from simhbase.jobs import spark as jobs
 from simhbase.jobs.spark import drawers
+from simhbase.jobs.spark.hfile_input import with_given_fingerprints
 from simhbase.profile import Profile, make_profile
 from tests import reference
 from tests.bench.dedup import planted
 from tests.command_line import read_lines, texts, write_lines
 
 pytestmark = pytest.mark.spark
+
+PREPARED = [0x0123456789ABCDEF, 1234567890123456, 2**64 - 1, 7]
 
 COLUMNS = "n long, id string, text string, date string"
 FULL = pytest.mark.full
@@ -305,3 +309,30 @@ def test_more_matches_than_the_driver_can_join_are_refused(spark, monkeypatch):
     frame = spark.createDataFrame(list(enumerate(contents)), "id long, text string")
     with pytest.raises(SimhbaseError, match="more than 2 fingerprints have a match"):
         jobs.dedup(frame, {"k": 8})
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "given"),
+    [
+        ("binary", None, [value.to_bytes(8) for value in PREPARED]),
+        ("bigint", None, [value - 2**64 if value >= 2**63 else value for value in PREPARED]),
+        ("decimal(20, 0)", None, list(map(Decimal, PREPARED))),
+        ("string", None, [f"{value:016x}" for value in PREPARED]),
+        ("string", 10, list(map(str, PREPARED))),
+    ],
+)
+def test_given_fingerprints_are_read_in_every_form(spark, kind, base, given):
+    frame = spark.createDataFrame(list(enumerate(given)), f"id long, f {kind}")
+    found = with_given_fingerprints(frame, Profile(verify=False), "id", "f", None, base)
+    rows = sorted(found.collect(), key=lambda row: int(row["id"]))
+    assert [(int.from_bytes(row["fingerprint"]), row["reason"]) for row in rows] == [
+        (value, None) for value in PREPARED
+    ]
+
+
+def test_given_digits_that_may_be_decimal_are_refused(spark):
+    frame = spark.createDataFrame([(1, "1234567890123456"), (2, "x")], "id long, f string")
+    with pytest.raises(UsageError, match=r"^fingerprint_base: 'f' has only decimal digits"):
+        with_given_fingerprints(frame.limit(1), Profile(verify=False), "id", "f", None, None)
+    rows = with_given_fingerprints(frame, Profile(verify=False), "id", "f", None, 10).collect()
+    assert rows[1]["reason"] == "'x' is no fingerprint of 64 bits: an integer in decimal digits is needed"

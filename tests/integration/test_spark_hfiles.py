@@ -239,5 +239,5 @@ def test_rows_are_not_written_to_a_folder_that_holds_others(made, spark):
     url, folder, _ = made
     with pytest.raises(UsageError, match="is not empty"):
         jobs.hfile_input(frame(spark, {}), url, folder)
-    with pytest.raises(UsageError, match="fingerprints must be binary or hexadecimal digits"):
-        jobs.hfile_input(spark.range(1), url, folder / "x", fingerprint_column="id")
+    with pytest.raises(UsageError, match="fingerprints must be binary, bigint, decimals"):
+        jobs.hfile_input(spark.sql("select 1d id"), url, folder / "x", fingerprint_column="id")

@@ -60,11 +60,17 @@ def test_pairs_have_a_name_and_a_value_once(typed, reason):
         options.pairs(typed)
 
 
-@pytest.mark.parametrize("text", ["12", "0" * 17, "g" * 16, ""])
+@pytest.mark.parametrize("text", ["ab", "0" * 17, "g" * 16, ""])
 def test_fingerprints_are_16_digits(text):
-    assert options.fingerprints(["F" * 16]) == [2**64 - 1]
-    with pytest.raises(UsageError, match="is not a fingerprint: use 16 hexadecimal digits"):
-        options.fingerprints([text])
+    assert options.typed_fingerprints(["F" * 16, "0" * 16], None) == [2**64 - 1, 0]
+    with pytest.raises(UsageError, match="16 hexadecimal digits are needed"):
+        options.typed_fingerprints([text, "F" * 16], None)
+
+
+def test_digits_without_a_letter_need_their_base():
+    assert options.typed_fingerprints(["10", "-1"], 10) == [10, 2**64 - 1]
+    with pytest.raises(UsageError, match=r"^fingerprint_base: .* may be decimal or hexadecimal"):
+        options.typed_fingerprints(["0" * 16], None)
 
 
 def test_the_document_to_keep_is_told_by_a_word_or_a_field():

@@ -158,7 +158,10 @@ def test_records_that_need_no_id_are_named_by_their_row(tmp_path):
         ),
         ({"text_field": "c"}, "no column 'c' among 'c.d', 'id', 'text', 'f', 'l': name another text field"),
         ({"text_field": "id"}, "column 'id' is int64, that is no text: name another text field"),
-        ({"fingerprint_field": "f"}, "column 'f' is double, that is no text: name another fingerprint field"),
+        (
+            {"fingerprint_field": "f"},
+            "column 'f' is double, fingerprints are texts, or integers of 64 bits: name another fingerprint",
+        ),
         ({"id_field": "f"}, "column 'f' is double, ids are texts or integers: name another id field"),
         ({"value_field": "l"}, "texts or numbers are compared: keep by another field"),
     ],

@@ -69,7 +69,7 @@ class TestJsonLines:
         assert texts(read(path, id_field="url", text_field="body")) == [("u", "t")]
 
     def test_a_dot_steps_into_objects(self, tmp_path):
-        row = {"meta": {"url": "u", "print": "0" * 15 + "7"}, "content": {"en": {"body": "t"}}}
+        row = {"meta": {"url": "u", "print": "0x" + "0" * 15 + "7"}, "content": {"en": {"body": "t"}}}
         path = write(tmp_path / "x.jsonl", json_lines(row))
         assert texts(read(path, id_field="meta.url", text_field="content.en.body")) == [("u", "t")]
         (item,) = read(path, id_field="meta.url", fingerprint_field="meta.print", value_field="meta.url")
@@ -308,7 +308,7 @@ class TestFingerprints:
 
     @pytest.mark.parametrize(
         "value",
-        ["", "123", "0123456789abcdeg", "0123456789abcdef0", "-123456789abcdef", " 123456789abcdef",
+        ["", "12f", "0123456789abcdeg", "0123456789abcdef0", "-123456789abcdef", " 123456789abcdef",
          "0123456789abcdef\n", "0x123456789abcdef", "f" * 32, "1_23456789abcdef", "０123456789abcdef"],
     )  # fmt: skip
     def test_anything_else_is_rejected(self, tmp_path, value):
@@ -316,10 +316,6 @@ class TestFingerprints:
         ((line, known_id, reason),) = rejects(read(path, fingerprint_field="h"))
         assert (line, known_id) == (1, "a")
         assert "is no fingerprint of 64 bits: 16 hexadecimal digits are needed" in reason
-
-    def test_a_number_is_rejected(self, tmp_path):
-        path = write(tmp_path / "x.jsonl", json_lines({"id": "a", "h": 5}))
-        assert rejects(read(path, fingerprint_field="h")) == [(1, "a", "field 'h' is a number, not a text")]
 
     def test_csv_has_them_too(self, tmp_path):
         path = write(tmp_path / "x.csv", b"id,h\na,00000000000000ff\nb,ff\n")

@@ -27,9 +27,11 @@ import pyarrow as pa
 from pyarrow import fs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, DecimalType, LongType, StringType, StructField, StructType
 
-from simhbase.errors import OutputFailed, UsageError
+from simhbase.corpus.prepared import DECIDING, ambiguous, fingerprint_of, may_be_decimal
+from simhbase.corpus.record import Base
+from simhbase.errors import BadInput, OutputFailed, UsageError
 from simhbase.index import Index, open_index
 from simhbase.index.rows import document_id, id_problem
 from simhbase.index.writer import DocumentBatch, HintingWriter
@@ -50,7 +52,7 @@ from simhbase.jobs.spark.fingerprints import (
     text_of,
     type_of,
 )
-from simhbase.profile import Profile
+from simhbase.profile import TABLE_BITS, Profile
 from simhbase.stores.hbase import HBaseStore
 from simhbase.stores.hbase.hfile import Family, HFileWriter
 from simhbase.stores.hbase.hfiles import HFile, families, samples_of
@@ -76,6 +78,7 @@ def hfile_input(
     id_column: str = "id",
     text_column: str = "text",
     fingerprint_column: str | None = None,
+    fingerprint_base: Base | None = None,
     order_column: str | None = None,
     partitions: int | None = None,
 ) -> HFileInput:
@@ -85,11 +88,13 @@ def hfile_input(
     store: URL of a store in HBase with Thrift 2 gateways, which all executors can reach. folder: a new or
     empty folder in a file system that all executors and HBase's tools share, as a URI that pyarrow.fs opens
     (hdfs://, s3://, file://), or a path if all run on one machine. fingerprint_column: use fingerprints
-    instead of texts, made by `fingerprint` with the store's profile (binary, or hexadecimal digits; with a
-    column `sketch` if the store keeps sketches). order_column: if ids repeat, the document with the least
-    value counts, then that with the least fingerprint; the others are rejected, and null and empty ids, and
-    texts that are null, not UTF-8 or have too few features. partitions: number of files written in parallel,
-    by default two per core; more if there are more regions.
+    instead of texts, made with the store's profile: binary as by `fingerprint`, integers (bigint, as two's
+    complement, or decimals), or texts of digits; with a column `sketch` if the store keeps sketches.
+    fingerprint_base: of the digits, 16 or 10; None: 16 if one of the first 1,000 texts shows it.
+    order_column: if ids repeat, the document with the least value counts, then that with the least
+    fingerprint; the others are rejected, and null and empty ids, and texts that are null, not UTF-8 or have
+    too few features. partitions: number of files written in parallel, by default two per core; more if there
+    are more regions.
 
     Each document is looked up, and skipped if it is stored unchanged. If it is stored with a later version
     (written by a clock that is ahead), it is written to the store at once. `df` is read once, or again if an
@@ -103,7 +108,11 @@ def hfile_input(
         raise UsageError(f"{store} is not in HBase: HFiles can only be loaded into HBase")
     place = _Folder(uri_of(str(folder)))
     with open_index(store) as index:
-        found = _documents(df, index.profile, id_column, text_column, fingerprint_column, order_column)
+        if fingerprint_column is None:
+            found = _fingerprinted(df, index.profile, id_column, text_column, order_column)
+        else:
+            given = df, index.profile, id_column, fingerprint_column, order_column
+            found = with_given_fingerprints(*given, fingerprint_base)
         order = [name for name in found.columns if name not in (ID, REASON)]
         documents = without_repeats(found.withColumn(PLACE, F.struct(*order)))
         place.make()
@@ -114,40 +123,79 @@ def hfile_input(
             documents.unpersist()
 
 
-def _documents(
-    df: DataFrame, profile: Profile, id_column: str, text_column: str, given: str | None, order: str | None
+def _fingerprinted(
+    df: DataFrame, profile: Profile, id_column: str, text_column: str, order: str | None
 ) -> DataFrame:
     """Ids, fingerprints, and reasons if there is none; the order column if it is given."""
-    read = [id_of(df, id_column).alias(ID), *order_of(df, order)]
-    if given is None:
-        return fingerprinted(df.select(*read, text_of(df, text_column).alias(TEXT)), profile).drop(IDENTITY)
-    columns = Columns.of(profile)
-    values = [_fingerprint_of(df, given).alias(FINGERPRINT)]
+    read = [id_of(df, id_column).alias(ID), *order_of(df, order), text_of(df, text_column).alias(TEXT)]
+    return fingerprinted(df.select(*read), profile).drop(IDENTITY)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A column of fingerprints: bytes, or texts of digits."""
+
+    column: Column
+    base: Base | None
+
+
+def _fingerprint_of(df: DataFrame, name: str, base: Base | None) -> _Given:
+    """The fingerprint column. Raises UsageError for other types, and for digits of an unknown base."""
+    kind = type_of(df, name, "fingerprint_column")
+    column = F.col(name)
+    match kind:
+        case BinaryType():
+            return _Given(column, None)
+        case LongType():
+            return _Given(F.unhex(F.lpad(F.hex(column), 16, "0")), None)
+        case DecimalType() if kind.scale == 0:
+            return _Given(column.cast("string"), 10)
+        case StringType():
+            return _Given(column, base or _shown_base(df, name))
+    raise UsageError(
+        f"{name!r} is {kind.simpleString()}: fingerprints must be binary, bigint, decimals without a "
+        "fraction or texts of digits",
+        parameter="fingerprint_column",
+    )
+
+
+def _shown_base(df: DataFrame, name: str) -> Base:
+    first = df.select(name).where(F.col(name).isNotNull()).limit(DECIDING).collect()
+    texts = [row[0] for row in first]
+    if texts and all(map(may_be_decimal, texts)):
+        raise UsageError(ambiguous(texts[0], f"{name!r} has"), parameter="fingerprint_base")
+    return 16
+
+
+def with_given_fingerprints(
+    df: DataFrame, profile: Profile, id_column: str, name: str, order: str | None, base: Base | None
+) -> DataFrame:
+    """Ids and given fingerprints, with reasons why they cannot be stored; as `_fingerprinted`."""
+    columns, given = Columns.of(profile), _fingerprint_of(df, name, base)
+    values = [given.column.alias(FINGERPRINT)]
     if columns.sketch_bytes:
         type_of(df, SKETCH, "fingerprint_column")
         values.append(F.col(SKETCH))
-    chosen = df.select(*read, *values)
-    schema = StructType([*chosen.schema.fields, StructField(REASON, StringType())])
-    return chosen.mapInArrow(partial(_checked, columns=columns), schema)
+    chosen = df.select(id_of(df, id_column).alias(ID), *order_of(df, order), *values)
+    fields = [
+        StructField(FINGERPRINT, BinaryType()) if field.name == FINGERPRINT else field
+        for field in chosen.schema.fields
+    ]
+    schema = StructType([*fields, StructField(REASON, StringType())])
+    return chosen.mapInArrow(partial(_checked, columns=columns, base=given.base), schema)
 
 
-def _fingerprint_of(df: DataFrame, name: str) -> Column:
-    """The fingerprint column as bytes. Raises UsageError for other types."""
-    kind = type_of(df, name, "fingerprint_column")
-    if not isinstance(kind, StringType | BinaryType):
-        raise UsageError(
-            f"{name!r} is {kind.simpleString()}: fingerprints must be binary or hexadecimal digits",
-            parameter="fingerprint_column",
-        )
-    return F.unhex(F.col(name)) if isinstance(kind, StringType) else F.col(name)
-
-
-def _checked(batches: Iterable[pa.RecordBatch], columns: Columns) -> Iterator[pa.RecordBatch]:
-    """Ids and fingerprints -> the same with reasons why they cannot be stored."""
+def _checked(
+    batches: Iterable[pa.RecordBatch], columns: Columns, base: Base | None
+) -> Iterator[pa.RecordBatch]:
+    """Ids and fingerprints -> the same with reasons why they cannot be stored. base: of texts."""
     sizes = {FINGERPRINT: 8 * columns.words, SKETCH: columns.sketch_bytes}
     for batch in batches:
         ids, problems = decoded(batch.column(ID), "id")
         problems = [before or id_problem(each) for before, each in zip(problems, ids, strict=True)]
+        if base is not None:
+            batch, wrong = _converted(batch, base)
+            problems = [before or each for before, each in zip(problems, wrong, strict=True)]
         for name in columns.names:
             values = batch.column(name).to_pylist()
             problems = [
@@ -156,6 +204,20 @@ def _checked(batches: Iterable[pa.RecordBatch], columns: Columns) -> Iterator[pa
             ]
         names = [*batch.schema.names, REASON]
         yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(problems, pa.string())], names)
+
+
+def _converted(batch: pa.RecordBatch, base: Base) -> tuple[pa.RecordBatch, list[str | None]]:
+    """The batch with bytes in place of digits, and what is wrong with them."""
+    texts, problems = decoded(batch.column(FINGERPRINT), FINGERPRINT)
+    values: list[bytes | None] = []
+    for number, text in enumerate(texts):
+        try:
+            values.append(fingerprint_of(text, TABLE_BITS, base).to_bytes(TABLE_BITS // 8))
+        except BadInput as error:
+            values.append(None)
+            problems[number] = problems[number] or str(error)
+    place = batch.schema.get_field_index(FINGERPRINT)
+    return batch.set_column(place, FINGERPRINT, pa.array(values, pa.binary())), problems
 
 
 def _size_problem(name: str, value: bytes | None, size: int) -> str | None:
