@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
+
+# Control characters, and marks that change the direction of text: no terminal and no log gets these raw.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 _LIBRARY = logging.getLogger("simhbase")
 _LIBRARY.addHandler(logging.NullHandler())

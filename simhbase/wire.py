@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 _DIGITS = re.compile("[0-9a-f]{16}")
 _PLACED = re.compile(r"(?s)(.*) - at `(?:key in )?\$(.*)`")
+MOST_SAID = 200  # characters of what is wrong with a value
 _SCHEMA_REFERENCE = "#/components/schemas/{name}"
 
 
@@ -110,6 +111,8 @@ def _schema(kind: type) -> dict[str, Any]:
 def _unfitting(error: msgspec.ValidationError, place: str) -> Unfitting:
     found = _PLACED.fullmatch(str(error))
     problem, path = found.groups() if found else (str(error), "")
+    if len(problem) > MOST_SAID:  # a field's name may be as long as the body
+        problem = f"{problem[:MOST_SAID]}..."
     return Unfitting(Problem(place + re.sub(r"\[(\d+|\.\.\.)\]", r".\1", path), problem))
 
 

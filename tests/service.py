@@ -78,6 +78,9 @@ class Service:
         lines = self._log.read_text("utf-8").split("\n")  # an id may hold other ends of lines
         return [json.loads(line) for line in lines if line.startswith("{")]
 
+    def log_text(self) -> str:
+        return self._log.read_text("utf-8")
+
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """The exit code."""
         self.process.send_signal(number)

@@ -18,12 +18,11 @@ from typing import Any, ClassVar, NoReturn, Protocol, TextIO, TypeVar
 import click
 
 from simhbase.errors import OutputFailed, UsageError
+from simhbase.logs import CONTROL
 
 Record = TypeVar("Record")
 
 TAKEN = "simhbase.standard_output"  # key in a context's meta: the option that writes to standard output
-# Control characters, and marks that change the direction of text.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _ESTIMATE = {"value", "low", "high", "pairs"}
 # Values of reports that are not shown to people if they are 0 or unknown.
 _RARE = (
@@ -122,7 +121,7 @@ def fail(text: str, exit_code: int) -> NoReturn:
 
 def printable(text: str) -> str:
     r"""Escape control characters and the like, e.g. as \x1b or \u202e."""
-    return _CONTROL.sub(_escaped, text)
+    return CONTROL.sub(_escaped, text)
 
 
 def _escaped(found: re.Match[str]) -> str:

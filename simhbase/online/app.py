@@ -80,6 +80,7 @@ class Answering:
         endpoint = self._endpoint
         if self._tokens is not None and endpoint.role is not None:
             self._tokens.require(request.headers.get("authorization", ""), endpoint.role)
+        request.scope["is_stranger"] = self._tokens is not None and endpoint.role is None
         with self._bodies.holding() as hold:
             given = await self._given(request, hold)
             value = await endpoint.call(self._service, *given)

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from simhbase.logs import logger
+from simhbase.logs import CONTROL, logger
 from simhbase.online.failures import answer_to, request_id
 from simhbase.online.settings import Settings
 
@@ -68,6 +68,7 @@ class Around:
 
         path = scope["path"]
         try:
+            _require_single(headers)
             self._require_known_host(headers.get("host", ""))
             if scope["raw_path"].startswith(b"/v1/documents/"):
                 # The raw path, so that %2F in an id is distinct from a slash of the path.
@@ -78,7 +79,7 @@ class Around:
         except Exception as error:
             if status:
                 raise  # uvicorn logs it, and closes the connection
-            await answer_to(error)(scope, receive, note_and_send)
+            await answer_to(error, scope.get("is_stranger", False))(scope, receive, note_and_send)
         finally:
             self._note(scope, path, status, time.perf_counter() - start)
             request_id.reset(token)
@@ -111,6 +112,13 @@ class Around:
             raise HTTPException(421, problem) from error
 
 
+def _require_single(headers: Headers) -> None:
+    """Refuses what a proxy in front may read otherwise than this service does."""
+    for name in ("authorization", "host"):
+        if len(headers.getlist(name)) > 1:
+            raise HTTPException(400, f"the header {name.title()} is given more than once")
+
+
 _FIELDS = ("method", "path", "route", "status", "seconds", "client")
 
 
@@ -127,4 +135,5 @@ class JsonLines(logging.Formatter):
         values |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
         if record.exc_info:
             values["trace"] = self.formatException(record.exc_info)
-        return orjson.dumps(values, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        line = orjson.dumps(values, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line)

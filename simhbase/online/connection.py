@@ -57,6 +57,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value))
+        if name.lower() == b"upgrade":
+            # The parser would end here, and what follows be read as a request of its own.
+            raise ValueError("No other protocol is spoken here.")
         super().on_header(name, value)
 
     def _count(self, size: int) -> None:

@@ -14,6 +14,7 @@ from simhbase.errors import BadInput, Overloaded, ReadOnly, RetryableError, Simh
 from simhbase.logs import logger
 from simhbase.online.answers import ErrorBody, Failed
 
+_UNTOLD = "the reason is in the service's log, under this request id"
 _RETRY_SOON, _RETRY_LATER = 1, 5  # seconds
 
 
@@ -58,10 +59,12 @@ request_id: ContextVar[str] = ContextVar("request_id", default="")
 log = logger(__name__)
 
 
-def answer_to(error: Exception) -> Response:
+def answer_to(error: Exception, is_stranger: bool) -> Response:
+    """The answer to a request that failed. is_stranger: it came without a token where there are some, and
+    is not told of the store."""
     match error:
         case SimhbaseError():
-            return _of_library(error)
+            return _of_library(error, is_stranger)
         case HTTPException():  # ours and Starlette's
             code = CODES.get(error.status_code, "refused")
             return _failure(error.status_code, code, error.detail, error.headers)
@@ -69,7 +72,7 @@ def answer_to(error: Exception) -> Response:
     return _failure(500, "internal", "internal error: see the service's log for this request id")
 
 
-def _of_library(error: SimhbaseError) -> Response:
+def _of_library(error: SimhbaseError, is_stranger: bool) -> Response:
     status, code, wait = next(
         (status, code, wait) for kind, status, code, wait in STATUSES if isinstance(error, kind)
     )
@@ -77,7 +80,8 @@ def _of_library(error: SimhbaseError) -> Response:
         log.warning("%s: %s", code, error)
     headers = {} if wait is None else {"Retry-After": str(wait)}
     details = [error.problem] if isinstance(error, wire.Unfitting) else []
-    return _failure(status, code, str(error), headers, details)
+    message = _UNTOLD if is_stranger else str(error)
+    return _failure(status, code, message, headers, details)
 
 
 def _failure(

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import select
+import shutil
 import signal
 import socket
 import stat
@@ -19,6 +20,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -411,6 +413,57 @@ def test_what_is_no_request_harms_nobody(limited: Service, sent: bytes) -> None:
         answer = odd.recv(100)
         assert not answer.startswith(b"HTTP/1.1 5")
     assert limited.get("/healthz").status == 200
+
+
+@pytest.mark.parametrize("protocol", ["websocket", "h2c"])
+def test_a_body_behind_an_upgrade_is_no_request(limited: Service, protocol: str) -> None:
+    inner = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    head = (
+        b"POST /v1/find HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Connection: Upgrade\r\nUpgrade: %s\r\nContent-Length: %d\r\n\r\n"
+    )
+    with closing(opened(limited)) as asking:
+        asking.sendall(head % (protocol.encode(), len(inner)))
+        said = asking.recv(1000)
+        with suppress(ConnectionError):
+            asking.sendall(inner)
+            while more := asking.recv(1000):
+                said += more
+    assert said.startswith(b"HTTP/1.1 400")
+    assert said.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("name", ["Authorization", "Host"])
+def test_a_header_that_decides_is_given_once(limited: Service, name: str) -> None:
+    with closing(opened(limited)) as asking:
+        twice = f"{name}: localhost\r\n" * 2
+        host = "" if name == "Host" else "Host: localhost\r\n"
+        asking.sendall(f"GET /healthz HTTP/1.1\r\n{host}{twice}\r\n".encode())
+        said = asking.recv(1000)
+    assert said.startswith(b"HTTP/1.1 400")
+    assert f"{name} is given more than once".encode() in said
+
+
+def test_a_long_name_of_a_field_is_not_said_in_full(limited: Service) -> None:
+    refused = limited.post("/v1/find", {"text": ONE, "x" * 2000: 1})
+    assert (refused.status, refused.code) == (422, "invalid")
+    assert len(refused.body) < 1000
+
+
+def test_what_a_terminal_may_obey_is_escaped_in_the_log(limited: Service) -> None:
+    path = "/\x9b31m\u202e\u2028"
+    limited.get(quote(path))
+    assert path in [line["path"] for line in limited.logged() if "path" in line]
+    assert not any(sign in limited.log_text() for sign in "\x9b\u202e\u2028")
+
+
+def test_who_has_no_token_is_not_told_of_the_store(tmp_path: Path) -> None:
+    with with_tokens(tmp_path) as service:
+        shutil.rmtree(tmp_path / "store")
+        refused = service.get("/readyz")
+        assert refused.status == 503
+        assert "rocksdb:" not in str(refused.json)
+        assert f"rocksdb:{tmp_path}" in service.log_text()
 
 
 # --- the OpenAPI document ---
