@@ -32,8 +32,20 @@ def test_the_workflow_follows_the_schema_of_workflows() -> None:
 def test_the_workflow_runs_scripts_test_with_every_python_that_the_project_names(job: dict[str, Any]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
-    assert job["strategy"]["matrix"]["python"] == named
-    assert any(step.get("run", "").startswith("scripts/test") for step in job["steps"])
+    assert [each["python"] for each in job["strategy"]["matrix"]["include"]] == named
+    assert any(step.get("run", "") == "scripts/test ${{ matrix.tests }}" for step in job["steps"])
+
+
+def test_one_python_of_the_workflow_meets_the_servers(job: dict[str, Any]) -> None:
+    runs = [each["tests"] for each in job["strategy"]["matrix"]["include"]]
+    assert sorted(runs) == ["--coverage", "--quick", "--quick", "--quick"]
+
+
+def test_actions_are_pinned_by_commit(job: dict[str, Any]) -> None:
+    """A tag can be moved to other code."""
+    used = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert len(used) == 5
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", each) for each in used)
 
 
 def test_hooks_are_local_and_fetch_nothing() -> None:
