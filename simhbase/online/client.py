@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import urllib3
-from urllib3.exceptions import HTTPError, SSLError
+from urllib3.exceptions import HTTPError, ReadTimeoutError, SSLError
 
 from simhbase import wire
 from simhbase.errors import (
@@ -56,10 +56,11 @@ from simhbase.model import (
     StoredPage,
 )
 from simhbase.online import answers
-from simhbase.stores.options import refuse_secret
+from simhbase.urls import refuse_secret
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 CONNECT_SECONDS = 5.0
+PART_BYTES, MOST_BYTES = 1 << 20, 1 << 28  # that are read at once, and of a whole answer
 CONNECTIONS = 32  # idle connections to keep
 REQUEST_ROWS = 500  # documents per request: half of what services accept by default
 UNKNOWN_ID = "no document is stored under this id"
@@ -79,6 +80,14 @@ _ERRORS: Mapping[str, type[RetryableError | PermanentError | BadInput]] = {
 }
 
 T = TypeVar("T")
+
+
+class Answer(NamedTuple):
+    """What a service has sent."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class Client:
@@ -344,13 +353,14 @@ class Client:
             time.sleep(seconds)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _send(self, method: str, path: str, body: bytes | None, deadline: float) -> urllib3.BaseHTTPResponse:
-        """One answer. Raises HTTPError if there is none in time."""
+    def _send(self, method: str, path: str, body: bytes | None, deadline: float) -> Answer:
+        """One answer. Raises HTTPError if there is none in time, PermanentError for one that no service
+        gives."""
         if self._process != os.getpid():
             self._begin()
         left = max(0.001, deadline - time.monotonic())
         headers = self._headers if body is None else self._headers | {"Content-Type": "application/json"}
-        return self._pool.urlopen(
+        found = self._pool.urlopen(
             method,
             self._path + path,
             body,
@@ -358,17 +368,42 @@ class Client:
             retries=False,
             redirect=False,
             timeout=urllib3.Timeout(connect=min(CONNECT_SECONDS, left), total=left),
+            preload_content=False,
         )
-
-    def _value(self, answer: urllib3.BaseHTTPResponse, kind: type[T]) -> T:
         try:
-            return wire.decode(answer.data, kind)
+            answer = Answer(found.status, found.headers, self._body(found, deadline))
+        except BaseException:
+            found.close()
+            raise
+        found.release_conn()
+        return answer
+
+    def _body(self, found: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
+        """A body, as it comes: whoever answers decides neither how long it takes nor how large it is."""
+        coding = found.headers.get("Content-Encoding", "identity")
+        if coding != "identity":  # none is asked for, and a few bytes of it may mean gigabytes
+            raise PermanentError(f"{self.url} answers in {coding[:50]}, which was not asked for")
+        parts, size = [], 0
+        while part := found.read1(PART_BYTES):
+            size += len(part)
+            if size > MOST_BYTES:
+                raise PermanentError(
+                    f"{self.url} answers with more than {MOST_BYTES:,} bytes: ask for less at once"
+                )
+            if time.monotonic() > deadline:
+                raise ReadTimeoutError(self._pool, self.url, "the answer was not complete in time")
+            parts.append(part)
+        return b"".join(parts)
+
+    def _value(self, answer: Answer, kind: type[T]) -> T:
+        try:
+            return wire.decode(answer.body, kind)
         except BadInput as error:
             raise PermanentError(f"{self.url} does not answer like a simhbase service: {error}") from error
 
-    def _problem(self, answer: urllib3.BaseHTTPResponse) -> RetryableError | PermanentError | BadInput:
+    def _problem(self, answer: Answer) -> RetryableError | PermanentError | BadInput:
         try:
-            error = wire.decode(answer.data, answers.Failed).error
+            error = wire.decode(answer.body, answers.Failed).error
         except BadInput:  # a proxy's
             said = f"{self.url}: status {answer.status}"
             away = answer.status in (429, 502, 503, 504)

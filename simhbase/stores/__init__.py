@@ -8,7 +8,7 @@ from types import ModuleType
 
 from simhbase.errors import UsageError
 from simhbase.stores.base import Access, Store
-from simhbase.stores.options import refuse_secret
+from simhbase.urls import refuse_secret
 
 _BACKENDS = {
     "memory": "simhbase.stores.memory",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import multiprocessing
 import socket
@@ -11,11 +12,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import repeat
 from pathlib import Path
 from unittest.mock import patch
 
@@ -25,6 +27,7 @@ import pytest
 import simhbase
 from simhbase.errors import AccessDenied, BadInput, Conflict, PermanentError, StoreUnreachable, UsageError
 from simhbase.model import Query, Rejected
+from simhbase.online import client as client_module
 from simhbase.online.async_client import AsyncClient
 from simhbase.online.client import Client
 from tests.command_line import texts
@@ -325,6 +328,66 @@ def test_a_service_that_says_nothing_is_not_waited_for_longer() -> None:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with Client(url, timeout=0.3) as client, pytest.raises(StoreUnreachable, match="does not answer"):
             client.find(ONE)
+
+
+@contextmanager
+def saying(head: str, body: Iterable[bytes]) -> Iterator[str]:
+    """A server that answers every request with this, part by part."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.wfile.write(f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode())
+            for part in body:
+                self.wfile.write(part)
+
+        def log_message(self, *said: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.handle_error = lambda request, address: None  # the client hangs up
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def dripping() -> Iterator[bytes]:
+    while True:
+        yield b" "
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("head", ["Content-Length: 1000000", "Connection: close"])
+def test_an_answer_that_drips_is_not_waited_for(head: str) -> None:
+    late = pytest.raises(StoreUnreachable, match="not complete in time")
+    with saying(head, dripping()) as url, Client(url, timeout=0.5) as client, late:
+        client.status()
+
+
+def test_a_compressed_answer_is_not_unpacked() -> None:
+    bomb = gzip.compress(bytes(1 << 20))
+    head = f"Content-Encoding: gzip\r\nContent-Length: {len(bomb)}"
+    refused = pytest.raises(PermanentError, match="answers in gzip, which was not asked for")
+    with saying(head, [bomb]) as url, Client(url) as client, refused:
+        client.status()
+
+
+def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "MOST_BYTES", 1 << 22)
+    refused = pytest.raises(PermanentError, match="more than 4,194,304 bytes")
+    with saying("Connection: close", repeat(bytes(1 << 20))) as url, Client(url) as client, refused:
+        client.status()
+
+
+def test_an_answer_that_is_cut_off_is_no_answer() -> None:
+    cut = pytest.raises(StoreUnreachable, match="does not answer")
+    with saying("Content-Length: 100", [b"{}"]) as url, Client(url, timeout=0.3) as client, cut:
+        client.status()
 
 
 def test_no_service_at_all_is_said_with_its_address() -> None:

@@ -5,9 +5,9 @@ import pytest
 from simhbase.errors import UsageError
 from simhbase.online.client import Client
 from simhbase.stores import open_store
-from simhbase.stores.options import refuse_secret
 from simhbase.stores.postgresql import url as postgresql
 from simhbase.stores.redis import url as redis
+from simhbase.urls import refuse_secret
 
 SECRETS = [
     "me:secret@host/0",
