@@ -24,7 +24,15 @@ from simhbase.cli.options import (
     together,
 )
 from simhbase.cli.output import TAKEN, message
-from simhbase.corpus.record import FORMATS, IDS_FROM, MAX_RECORD_BYTES, InputOptions, Reject, SourceReject
+from simhbase.corpus.record import (
+    FORMATS,
+    IDS_FROM,
+    MAX_RECORD_BYTES,
+    QUOTINGS,
+    InputOptions,
+    Reject,
+    SourceReject,
+)
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import UsageError
 from simhbase.progress import Advance, Total, no_progress, show_progress
@@ -181,6 +189,12 @@ _TEXTS = (
         callback=converted(lambda typed: "\t" if typed == "\\t" else typed),
     ),
     option(
+        "--quoting csv|none",
+        "Whether cells are quoted, or quotes are part of the texts. [default: csv; TSV by what it shows]",
+        group="Input",
+        type=click.Choice(QUOTINGS),
+    ),
+    option(
         "--max-record-bytes N",
         "Reject larger records.",
         group="Input",
@@ -226,8 +240,8 @@ def input_options(*, ids: bool = True, fingerprints: bool = False) -> Decorator:
     ids: False for texts without ids; fingerprints: documents may have a fingerprint instead of a text.
     """
     options = [*_TEXTS[:2], *(_IDS if ids else ()), *_TEXTS[2:]]
-    names = ["format", "html", "text_field", "encoding", "delimiter", "max_record_bytes"]
-    names += ("id_field", "id_from", "id_prefix") if ids else ()
+    names = ["format", "html", "text_field", "encoding", "delimiter", "quoting"]
+    names += ("max_record_bytes", *(("id_field", "id_from", "id_prefix") if ids else ()))
     options.append(yes_option)
     if fingerprints:
         options += _FINGERPRINT_FIELD

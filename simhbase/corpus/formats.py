@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
-from simhbase.corpus.fields import listed
+from simhbase.corpus.csv_input import csv_records
 from simhbase.corpus.parquet import MAGIC
 from simhbase.corpus.record import (
-    ID_HINT,
-    TAG_HINT,
-    VALUE_HINT,
     Format,
     InputOptions,
     Raw,
@@ -22,9 +16,7 @@ from simhbase.corpus.record import (
     SourceReject,
     too_long,
 )
-from simhbase.corpus.rows import distinct_names, readable, whole_row
 from simhbase.corpus.streams import TooLong, split_lines, unpacked_text, wide_to_utf8
-from simhbase.errors import BadInput
 from simhbase.packing import SUFFIXES, Rereadable, Unreadable
 
 _BY_EXTENSION: dict[str, Format] = {
@@ -65,9 +57,14 @@ def plain_name(name: str) -> str:
 
 
 def raw_records(
-    source: Source, file: Rereadable, file_format: Format, options: InputOptions
+    source: Source,
+    file: Rereadable,
+    file_format: Format,
+    options: InputOptions,
+    note: Callable[[str], None],
 ) -> Iterator[Raw | Reject]:
-    """All records of a source; a reject at the end if it cannot be read further."""
+    """All records of a source; a reject at the end if it cannot be read further. note: gets what was decided
+    about the source."""
     is_named_packed = PurePath(source.name).suffix.lower() in SUFFIXES
     plain = b"{" if file_format == "jsonl" else b""
     content = unpacked_text(file, is_named_packed=is_named_packed, plain=plain)
@@ -81,9 +78,9 @@ def raw_records(
             case "lines":
                 yield from _one_a_line(source, lines, options)
             case "csv":
-                yield from _csv(source, lines, options, options.delimiter)
+                yield from csv_records(source, lines, options, options.delimiter, note)
             case "tsv":
-                yield from _csv(source, lines, options, "\t")
+                yield from csv_records(source, lines, options, "\t", note)
             case "text":
                 yield _whole(source, content, options)
             case "html":
@@ -150,109 +147,3 @@ def _whole(source: Source, content: Iterator[bytes], options: InputOptions) -> R
         if size > options.max_record_bytes:
             return Reject(source.name, 1, None, too_long(size, options))
     return Raw(source.name, 1, None if options.id_from == "text" else source.id, b"".join(blocks))
-
-
-def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -> Iterator[Raw | Reject]:
-    rows = _rows(source, _RowLines(lines, options), delimiter)
-    header = next(rows, None)
-    if header is None:
-        return
-    if isinstance(header, Reject):
-        yield header
-        return
-    try:
-        names = list(map(options.decode, header.cells))
-        has_id, value_field = options.id_from == "field", options.value_field
-        id_column = _column(names, options.id_field, ID_HINT) if has_id else None
-        content_column = _column(names, options.content_field, options.content_hint)
-        value_column = None if value_field is None else _column(names, value_field, VALUE_HINT)
-        tag_columns = [_column(names, field, TAG_HINT) for _, field in options.tag_fields]
-    except BadInput as error:
-        yield SourceReject(source.name, header.line, None, f"in the header: {error}")
-        return
-    whole_names = distinct_names(names)
-    needed = {id_column, content_column, value_column, *tag_columns}
-    for row in rows:
-        if isinstance(row, Reject):
-            yield row
-        elif len(row.cells) != len(names):
-            reason = f"the row has {len(row.cells)} cells, the header {len(names)}: is a quote missing?"
-            yield Reject(source.name, row.line, None, reason)
-        else:
-            line_id = source.id_of_line(row.line, options)
-            row_id = line_id if id_column is None else row.cells[id_column]
-            value = None if value_column is None else row.cells[value_column]
-            tags = tuple(row.cells[column] for column in tag_columns)
-            raw = Raw(source.name, row.line, row_id, row.cells[content_column], value, tags=tags)
-            if options.whole_rows:
-                with suppress(BadInput):  # an invalid row is unchanged: the parser rejects it
-                    texts = [
-                        options.decode(cell) if column in needed else readable(cell, options)
-                        for column, cell in enumerate(row.cells)
-                    ]
-                    decoded_id = options.decode(row_id) if isinstance(row_id, bytes) else row_id
-                    raw = whole_row(raw, decoded_id, dict(zip(whole_names, texts, strict=True)))
-            yield raw
-
-
-def _column(names: list[str], wanted: str, another: str) -> int:
-    if wanted not in names:
-        hint = another if len(names) > 1 else "name the delimiter that is between the cells"
-        raise BadInput(f"no column {wanted!r} {listed(names)}: {hint}")
-    return names.index(wanted)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A row and the number of its first line."""
-
-    line: int
-    cells: list[bytes]
-
-
-def _rows(source: Source, lines: _RowLines, delimiter: str) -> Iterator[_Row | Reject]:
-    # This limit is global. Rows are bounded before they reach it.
-    csv.field_size_limit(max(csv.field_size_limit(), lines.limit))
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    while True:
-        line = lines.begin_row()
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            reason = str(error)
-            if "new-line character" in reason:
-                reason = "lines end with CR only: convert them to LF"
-            yield Reject(source.name, line, None, f"not CSV: {reason}")
-        else:
-            if len(cells) > 1 or "".join(cells).strip():
-                yield _Row(line, [cell.encode("latin-1") for cell in cells])
-
-
-class _RowLines:
-    """Lines for csv.reader, decoded as Latin-1 so that every byte passes unchanged.
-
-    Limits the size of a row, which an unclosed quote would extend to the end of the file.
-    """
-
-    def __init__(self, lines: _Lines, options: InputOptions) -> None:
-        self._lines = lines
-        self._options = options
-        self.limit = options.max_record_bytes
-        self._size = 0
-
-    def begin_row(self) -> int:
-        """The number of the next line."""
-        self._size = 0
-        return self._lines.number + 1
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        self._size += line.bytes if isinstance(line, TooLong) else len(line)
-        if isinstance(line, TooLong) or self._size > self.limit:
-            raise csv.Error(f"{too_long(self._size, self._options)}; is a quote missing?")
-        return line.decode("latin-1") + "\n"

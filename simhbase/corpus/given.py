@@ -27,6 +27,7 @@ class GivenRows:
         fields = Fields(options.id_field, options.content_field, options.value_field, is_prepared)
         self._rows = document_rows(given, fields, need_ids=False)
         self.left_out: list[LeftOut] = []
+        self.notes: list[str] = []
         self.consumed = 0
 
     def total(self) -> int | None:

@@ -40,6 +40,7 @@ from simhbase.parallel import map_in_threads, require_some
 
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
+NOTES = 10  # shown about sources
 _NOT_WORTH_WORKERS = 2  # chunks, whose pages take less time than starting a worker process
 _URL_AS_PATH = re.compile("[a-z][a-z0-9+.-]*:/")  # Path removes one slash
 _WORTH_WORKERS = 4 << 20  # bytes of a chunk from which workers are started for a single one
@@ -212,7 +213,16 @@ class Inputs:
             for outcome in outcomes:
                 yield outcome
                 advance(outcome.parsed, sources.consumed)
-        if sources.left_out and not again:
+        if not again:
+            self._tell(sources)
+
+    def _tell(self, sources: Sources | GivenRows) -> None:
+        """Report what was decided about sources, and skipped files."""
+        for note in sources.notes[:NOTES]:
+            self.watcher.note(note)
+        if more := sources.notes[NOTES:]:
+            self.watcher.note(f"and the same of {len(more):,} more")
+        if sources.left_out:
             self.watcher.note(files_left_out(sources.left_out))
 
 

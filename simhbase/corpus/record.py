@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Base = Literal[16, 10]
 BASES: tuple[Base, ...] = get_args(Base)
+Quoting = Literal["csv", "none"]
+QUOTINGS: tuple[Quoting, ...] = get_args(Quoting)
 Format = Literal["jsonl", "csv", "tsv", "text", "html", "lines", "parquet", "warc"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 IdFrom = Literal["field", "line", "path", "text"]
@@ -43,10 +45,11 @@ class InputOptions:
     source and line; path: the same with the absolute path of the file, links resolved; text: 16 hex digits of
     a hash of the text. id_prefix: put before every id; {file} is the file's name without folder and endings.
     encoding: a Python encoding, or auto (UTF-8, UTF-16 with a byte order mark, otherwise GB18030). delimiter:
-    for csv, by default a comma. max_record_bytes: larger records are rejected. value_field: a field or column
-    to choose duplicates by. whole_rows: read CSV and Parquet rows with all columns, as JSON objects, for
-    output files. tags: for all documents; tag_fields: names of further tags, with the fields or columns of
-    their values. Jobs set the last four.
+    for csv, by default a comma. quoting: csv (cells may be in quotes, which are doubled within) or none
+    (quotes are part of the texts); None: csv, between tabs by what the file shows. max_record_bytes: larger
+    records are rejected. value_field: a field or column to choose duplicates by. whole_rows: read CSV and
+    Parquet rows with all columns, as JSON objects, for output files. tags: for all documents; tag_fields:
+    names of further tags, with the fields or columns of their values. Jobs set the last four.
 
     Raises UsageError for invalid options.
     """
@@ -61,6 +64,7 @@ class InputOptions:
     id_prefix: str = ""
     encoding: str = "utf-8"
     delimiter: str = ","
+    quoting: Quoting | None = None
     max_record_bytes: int = MAX_RECORD_BYTES
     value_field: str | None = None
     html: bool = False
@@ -80,6 +84,8 @@ class InputOptions:
                 f"must be one ASCII character, no quote and no line break, not {self.delimiter!r}",
                 parameter="delimiter",
             )
+        if self.quoting not in (None, *QUOTINGS):
+            raise UsageError(f"{self.quoting!r} is neither csv nor none", parameter="quoting")
         if self.fingerprint_base not in (None, *BASES):
             raise UsageError(f"{self.fingerprint_base!r} is neither 16 nor 10", parameter="fingerprint_base")
         if self.html and self.fingerprint_field is not None:

@@ -37,6 +37,7 @@ class Sources:
         self._options = options
         self._stdin = stdin
         self.left_out: list[LeftOut] = []  # skipped files of the folders read so far
+        self.notes: list[str] = []  # what was decided about the sources read so far
         self.consumed = 0  # bytes as on disk: compressed ones of compressed files
 
     def total(self) -> int | None:
@@ -107,7 +108,7 @@ class Sources:
         file_format = self._options.format or format_of(found.source.name) or "jsonl"
         begin = self.consumed
         with closing(Rereadable.of(file)) as rereadable:
-            for item in raw_records(found.source, rereadable, file_format, self._options):
+            for item in raw_records(found.source, rereadable, file_format, self._options, self.notes.append):
                 self.consumed = begin + rereadable.tell()
                 yield item
             self.consumed = begin + rereadable.tell()

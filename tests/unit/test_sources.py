@@ -399,8 +399,8 @@ class TestCsv:
 
     def test_a_quote_open_at_the_end_is_rejected(self, tmp_path):
         items = read(write(tmp_path / "x.csv", b'id,text\na,b\nbad,"open\nc,d\n'))
-        assert [item.id for item in items] == ["a", None]
-        assert items[1].reason.startswith("not CSV: unexpected end of data")
+        assert [item.id for item in items] == ["a", None, "c"]
+        assert items[1].reason.startswith("not CSV: unexpected end of data (the row from line 3 to 4)")
 
     def test_a_line_over_the_limit_is_rejected_and_the_others_are_kept(self, tmp_path):
         path = write(tmp_path / "x.csv", b"id,text\na," + b"x" * 2000 + b"\nb,c\n")

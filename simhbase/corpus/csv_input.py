@@ -1,0 +1,335 @@
+"""Raw records of CSV and TSV, with or without quoting."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+
+from simhbase.corpus.fields import listed
+from simhbase.corpus.record import (
+    ID_HINT,
+    TAG_HINT,
+    VALUE_HINT,
+    InputOptions,
+    Quoting,
+    Raw,
+    Reject,
+    Source,
+    SourceReject,
+    too_long,
+)
+from simhbase.corpus.rows import distinct_names, readable, whole_row
+from simhbase.corpus.streams import TooLong
+from simhbase.errors import BadInput
+from simhbase.packing import Unreadable
+
+DECIDING_LINES, DECIDING_BYTES = 1000, 1 << 20  # of a TSV, from its first cell that begins with a quote
+_WITHIN_LINES = 100  # a row of more lines is taken for a quote that does not close
+# Lines after the first that must look like rows for a quoted cell to be taken for several rows. Lines of
+# texts often have a comma, and hardly ever a tab.
+_ROWLIKE_LINES, _ROWLIKE_LINES_OF_TABS = 3, 1
+_SEPARATOR = re.compile(rb"sep=([\x21-\x7e\t])\r?", re.IGNORECASE)  # Excel's first line
+
+Line = bytes | TooLong
+
+
+def csv_records(
+    source: Source,
+    lines: Iterator[Line],
+    options: InputOptions,
+    delimiter: str,
+    note: Callable[[str], None],
+) -> Iterator[Raw | Reject]:
+    """All rows after the header, which names the columns.
+
+    A row that cannot be parsed costs its first line; the lines after it are read again. note: gets what was
+    decided about the quoting.
+    """
+    rows = _Rows(source, lines, options, delimiter, note)
+    header = next(rows.read(), None)
+    if header is None:
+        return
+    if isinstance(header, Reject):
+        yield header
+        return
+    try:
+        columns = _Columns.of(list(map(options.decode, header.cells)), options)
+    except BadInput as error:
+        yield SourceReject(source.name, header.line, None, f"in the header: {error}")
+        return
+    for row in rows.read(len(header.cells)):
+        yield row if isinstance(row, Reject) else columns.record(source, row, options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Numbers of the columns to read: ids (None if they are derived), texts or fingerprints, values to choose
+    duplicates by, tags."""
+
+    names: list[str]
+    id: int | None
+    content: int
+    value: int | None
+    tags: list[int]
+
+    @classmethod
+    def of(cls, names: list[str], options: InputOptions) -> _Columns:
+        """Raises BadInput if one is missing."""
+        has_id, value_field = options.id_from == "field", options.value_field
+        return cls(
+            distinct_names(names),
+            _column(names, options.id_field, ID_HINT) if has_id else None,
+            _column(names, options.content_field, options.content_hint),
+            None if value_field is None else _column(names, value_field, VALUE_HINT),
+            [_column(names, field, TAG_HINT) for _, field in options.tag_fields],
+        )
+
+    def record(self, source: Source, row: _Row, options: InputOptions) -> Raw:
+        row_id = source.id_of_line(row.line, options) if self.id is None else row.cells[self.id]
+        value = None if self.value is None else row.cells[self.value]
+        tags = tuple(row.cells[column] for column in self.tags)
+        raw = Raw(source.name, row.line, row_id, row.cells[self.content], value, tags=tags)
+        return self._whole(raw, row_id, row, options) if options.whole_rows else raw
+
+    def _whole(self, raw: Raw, row_id: bytes | str | None, row: _Row, options: InputOptions) -> Raw:
+        needed = {self.id, self.content, self.value, *self.tags}
+        with suppress(BadInput):  # an invalid row is unchanged: the parser rejects it
+            texts = [
+                options.decode(cell) if column in needed else readable(cell, options)
+                for column, cell in enumerate(row.cells)
+            ]
+            decoded_id = options.decode(row_id) if isinstance(row_id, bytes) else row_id
+            return whole_row(raw, decoded_id, dict(zip(self.names, texts, strict=True)))
+        return raw
+
+
+def _column(names: list[str], wanted: str, another: str) -> int:
+    if wanted not in names:
+        hint = another if len(names) > 1 else "name the delimiter that is between the cells"
+        raise BadInput(f"no column {wanted!r} {listed(names)}: {hint}")
+    return names.index(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row and the number of its first line."""
+
+    line: int
+    cells: list[bytes]
+
+
+class _Rows:
+    """The rows of a source."""
+
+    def __init__(
+        self,
+        source: Source,
+        lines: Iterator[Line],
+        options: InputOptions,
+        delimiter: str,
+        note: Callable[[str], None],
+    ) -> None:
+        self._source = source
+        self._options = options
+        self._note = note
+        self._lines = _Lines(lines, options)
+        if isinstance(first := self._lines.peek(), bytes) and (found := _SEPARATOR.fullmatch(first)):
+            next(self._lines)
+            delimiter = found[1].decode()
+        self._delimiter = delimiter
+        # Without an option, texts between tabs may be quoted or not: the first one with a quote decides.
+        self._quoting: Quoting | None = options.quoting or ("csv" if delimiter != "\t" else None)
+
+    def read(self, cells: int | None = None) -> Iterator[_Row | Reject]:
+        """The rows that follow. cells: their number; None: the row is the header."""
+        # This limit is global. Rows are bounded before they reach it.
+        csv.field_size_limit(max(csv.field_size_limit(), self._options.max_record_bytes))
+        reader = self._reader(self._quoting or "csv")
+        while True:
+            if self._quoting is None and self._decide():
+                reader = self._reader(self._quoting or "csv")
+            number = self._lines.begin_row()
+            try:
+                row = next(reader)
+                self._require_plausible(row, cells)
+            except StopIteration:
+                self._lines.require_undamaged()
+                return
+            except (csv.Error, BadInput) as error:
+                yield self._failed(number, error)
+                reader = self._reader(self._quoting or "csv")
+            else:
+                if not self._lines.is_blank:
+                    yield self._row(number, row, cells)
+
+    def _reader(self, quoting: Quoting) -> Iterator[list[str]]:
+        if quoting == "none":
+            return csv.reader(self._lines, delimiter=self._delimiter, strict=True, quoting=csv.QUOTE_NONE)
+        return csv.reader(self._lines, delimiter=self._delimiter, strict=True)
+
+    def _row(self, number: int, row: list[str], cells: int | None) -> _Row | Reject:
+        if cells is None or len(row) == cells:
+            return _Row(number, [cell.encode("latin-1") for cell in row])
+        reason = f"the row has {len(row)} cells, the header {cells}: is a quote missing?"
+        return Reject(self._source.name, number, None, reason + self._lines.shown_end(number))
+
+    def _failed(self, number: int, error: csv.Error | BadInput) -> Reject:
+        reason = str(error)
+        if "new-line character" in reason:
+            reason = "lines end with CR only: convert them to LF"
+        if isinstance(error, csv.Error):
+            reason = f"not CSV: {reason}"
+        end = self._lines.shown_end(number)
+        if end:
+            end += ". Its other lines are read again. If quotes are part of the texts, say so (quoting none)"
+        self._lines.give_back()
+        return Reject(self._source.name, number, None, reason + end)
+
+    def _require_plausible(self, row: list[str], cells: int | None) -> None:
+        """Raise BadInput if a quoted cell has swallowed rows, unless quotes were said to be right."""
+        taken = self._lines.taken
+        if cells is None or len(taken) == 1 or self._options.quoting == "csv":
+            return
+        if _swallows_rows(taken, cells, self._delimiter):
+            raise BadInput("a quoted cell contains lines that look like rows")
+
+    def _decide(self) -> bool:
+        """Decide about the quoting, if the next line has a cell that begins with a quote."""
+        line = self._lines.peek()
+        if not isinstance(line, bytes) or not _begins_with_quote(line, self._delimiter):
+            return False
+        window = [each for each in self._lines.peek_several() if isinstance(each, bytes)]
+        is_quoted = _is_quoted(window, self._delimiter, self._options)
+        self._quoting = "csv" if is_quoted else "none"
+        said = (
+            "quotes around cells are left out (quoting csv)"
+            if is_quoted
+            else "quotes are part of the texts (quoting none)"
+        )
+        self._note(f"{self._source.name}: as the file from line {self._lines.number + 1:,} on shows, {said}")
+        return True
+
+
+def _begins_with_quote(line: bytes, delimiter: str) -> bool:
+    return line.startswith(b'"') or f'{delimiter}"'.encode() in line
+
+
+def _is_quoted(window: list[bytes], delimiter: str, options: InputOptions) -> bool:
+    """True if more rows are as they should be with quoting than without."""
+    cells = window[0].count(delimiter.encode()) + 1
+    unfit_lines = sum(line.count(delimiter.encode()) + 1 != cells for line in window if line.strip())
+    lines = _Lines(iter(window), options)
+    unfit_rows = 0
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        lines.begin_row()
+        try:
+            row = next(reader)
+        except StopIteration:
+            break
+        except csv.Error:
+            # A row at the end may go on beyond the window.
+            if lines.peek() is None and len(lines.taken) <= _WITHIN_LINES and len(lines.taken) < len(window):
+                break
+            unfit_rows += len(lines.taken)
+            reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        else:
+            taken = lines.taken
+            swallows = len(taken) > 1 and _swallows_rows(taken, cells, delimiter)
+            unfit_rows += len(taken) if swallows else bool(row) and len(row) != cells
+    return unfit_rows <= unfit_lines
+
+
+def _swallows_rows(lines: list[Line], cells: int, delimiter: str) -> bool:
+    """True if each line of a row that has several would be a row itself."""
+    least = _ROWLIKE_LINES_OF_TABS if delimiter == "\t" else _ROWLIKE_LINES
+    if cells == 1 or len(lines) - 1 < least:
+        return False
+    between = delimiter.encode()
+    return all(isinstance(line, bytes) and line.count(between) == cells - 1 for line in lines)
+
+
+class _Lines:
+    """Lines for csv.reader, decoded as Latin-1 so that every byte passes unchanged. Those of the last row can
+    be given back.
+
+    Limits the size of a row, which an unclosed quote would extend to the end of the file.
+    """
+
+    def __init__(self, lines: Iterator[Line], options: InputOptions) -> None:
+        self._source = self._until_damaged(lines)
+        self._options = options
+        self._waiting: deque[Line] = deque()
+        self._damage: Unreadable | None = None
+        self._size = 0
+        self.number = 0  # of the last line
+        self.taken: list[Line] = []  # lines of the row
+
+    def begin_row(self) -> int:
+        """The number of the next line."""
+        self._size = 0
+        self.taken = []
+        return self.number + 1
+
+    @property
+    def is_blank(self) -> bool:
+        """True if the row is a line of white space."""
+        return all(isinstance(line, bytes) and not line.strip() for line in self.taken)
+
+    def give_back(self) -> None:
+        """Read the lines of the row again, without the first."""
+        again = self.taken[1:]
+        self._waiting.extendleft(reversed(again))
+        self.number -= len(again)
+
+    def shown_end(self, begin: int) -> str:
+        """Where the row ended, if not in its first line."""
+        return f" (the row from line {begin:,} to {self.number:,})" if self.number > begin else ""
+
+    def require_undamaged(self) -> None:
+        """Raise Unreadable if the lines ended because of damage."""
+        if self._damage:
+            raise self._damage
+
+    def peek(self) -> Line | None:
+        if not self._waiting:
+            self._waiting.extend(islice(self._source, 1))
+        return self._waiting[0] if self._waiting else None
+
+    def peek_several(self) -> list[Line]:
+        """The next lines, up to DECIDING_LINES or DECIDING_BYTES."""
+        size = sum(_size(line) for line in self._waiting)
+        while len(self._waiting) < DECIDING_LINES and size < DECIDING_BYTES:
+            if (line := next(self._source, None)) is None:
+                break
+            self._waiting.append(line)
+            size += _size(line)
+        return list(islice(self._waiting, DECIDING_LINES))
+
+    def _until_damaged(self, lines: Iterator[Line]) -> Iterator[Line]:
+        """The lines. Damage ends them, so that those before it can be given back first."""
+        try:
+            yield from lines
+        except Unreadable as error:
+            self._damage = error
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._waiting.popleft() if self._waiting else next(self._source)
+        self.number += 1
+        self.taken.append(line)
+        self._size += _size(line)
+        if isinstance(line, TooLong) or self._size > self._options.max_record_bytes:
+            raise csv.Error(f"{too_long(self._size, self._options)}; is a quote missing?")
+        return line.decode("latin-1") + "\n"
+
+
+def _size(line: Line) -> int:
+    return line.bytes if isinstance(line, TooLong) else len(line)
