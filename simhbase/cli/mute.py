@@ -58,7 +58,7 @@ def add(
 ) -> None:
     """Add documents or fingerprints to the mute list.
 
-    Ids need not be stored yet. Existing entries get the new end and note.
+    Ids need not be stored yet; those that are not are named. Existing entries get the new end and note.
     """
     _require_names(ids, fingerprints)
     values = typed_fingerprints(fingerprints, fingerprint_base)
@@ -66,7 +66,8 @@ def add(
 
     with open_index(url) as index:
         added = index.mute(ids, values, until, note)
-        output.summary({"added": added, "muted": len(index.muted())})
+        not_stored = index.not_stored(ids)
+        output.summary({"added": added, "not_stored": not_stored, "muted": len(index.muted())})
 
 
 @mute.command(short_help="Remove documents or fingerprints from the mute list.")

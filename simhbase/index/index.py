@@ -712,6 +712,10 @@ class Index:
             found = self._documents_of(ids)
         return [_document(each, found[each]) if each in found else None for each in ids]
 
+    def not_stored(self, ids: Sequence[str]) -> list[str]:
+        """The ids under which no document is stored."""
+        return [name for name, found in zip(ids, self.documents(ids), strict=True) if found is None]
+
     def stored(
         self, since: Moment | None = None, tags: Mapping[str, str] | None = None
     ) -> Iterator[StoredDocument]:

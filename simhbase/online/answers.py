@@ -60,9 +60,10 @@ class MutedList:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Number of new entries."""
+    """Number of new entries. not_stored: the ids under which no document is stored."""
 
     added: int
+    not_stored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

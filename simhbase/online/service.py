@@ -117,10 +117,12 @@ class Service:
         return answers.MutedList(await self._calls.run(self._index.muted))
 
     async def mute(self, given: asked.MuteRequest) -> answers.Added:
-        """Adds documents and fingerprints to the mute list, or replaces their entries."""
+        """Adds documents and fingerprints to the mute list, or replaces their entries. Ids need not be stored
+        yet."""
         self._require_batch([*given.ids, *given.fingerprints])
         entries = given.ids, given.fingerprints, given.until, given.note
-        return answers.Added(await self._calls.run(self._index.mute, *entries))
+        added = await self._calls.run(self._index.mute, *entries)
+        return answers.Added(added, tuple(await self._calls.run(self._index.not_stored, given.ids)))
 
     async def unmute(self, given: asked.UnmuteRequest) -> answers.Unmuted:
         """Removes ids and fingerprints from the mute list; those that are not on it are ignored."""

@@ -35,8 +35,16 @@ def test_ids_and_fingerprints_are_muted_listed_and_unmuted(tmp_path, url):
 
     digits = answer("find", "--text", OTHER)["fingerprint"]
     assert answer("mute", "list") == []
-    assert answer("mute", "add", "a", "--until", "30d", "--note", "asked for") == {"added": 1, "muted": 1}
-    assert answer("mute", "add", "a", "x", "--fingerprint", digits) == {"added": 2, "muted": 3}
+    assert answer("mute", "add", "a", "--until", "30d", "--note", "asked for") == {
+        "added": 1,
+        "not_stored": [],
+        "muted": 1,
+    }
+    assert answer("mute", "add", "a", "x", "--fingerprint", digits) == {
+        "added": 2,
+        "not_stored": ["x"],
+        "muted": 3,
+    }
     assert (found(TEXT), found(OTHER)) == (["b"], [])
     entries = answer("mute", "list")
     assert [(entry["id"], entry["fingerprint"]) for entry in entries] == [

@@ -285,6 +285,10 @@ def test_what_is_muted_is_no_match_until_it_is_unmuted(service: Service) -> None
     assert (added.status, added.json["added"]) == (200, 1), added.body
     (match,) = matches(service, text)
     assert match["id"] == "muted 2"
+    assert added.json["not_stored"] == []
+    both = {"ids": ["muted/1", "nobody"], "until": until, "note": "asked for"}
+    assert service.post("/v1/muted", both).json["not_stored"] == ["nobody"]
+    assert service.send("DELETE", "/v1/muted?id=nobody").json["removed"] == 1
     assert service.post("/v1/muted", {"fingerprints": [match["fingerprint"]]}).json["added"] == 1
     assert matches(service, text) == []
     of_id, of_fingerprint = service.get("/v1/muted").json["muted"]
