@@ -1,9 +1,13 @@
-"""Fields of JSON objects by name; a dot steps into nested objects."""
+"""JSON objects as users have them, and their fields by name; a dot steps into nested objects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
+
+import orjson
 
 from simhbase.errors import BadInput
 
@@ -16,6 +20,47 @@ TYPE_NAMES: Mapping[type, str] = {
     list: "a list",
     dict: "an object",
 }
+
+
+_MOST_DIGITS = 4300  # that Python converts to an integer
+_WHITE = " \t\r\n\v\f\x1e\ufeff"  # around an object; RFC 7464 begins each with 1e
+EXACT = 2.0**53  # orjson gives integers beyond 64 bits as floats, which are inexact from here on
+
+
+def json_value(text: str | bytes) -> Any:
+    """The value of a JSON text; also with NaN, Infinity, halves of surrogate pairs, control characters in
+    strings and integers of any length. Raises orjson.JSONDecodeError."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        with suppress(ValueError, RecursionError):
+            return exact_json_value(text)
+        raise
+
+
+def exact_json_value(text: str | bytes) -> Any:
+    """As `json_value`, but integers beyond 64 bits are exact. Raises ValueError, RecursionError."""
+    return _DECODER.decode(text if isinstance(text, str) else text.decode())
+
+
+def joined_objects(text: str) -> Iterator[str]:
+    """The texts of several JSON objects on one line, with nothing or a comma between them. Raises ValueError,
+    RecursionError."""
+    place = 0
+    while place < len(text):
+        rest = text[place:].lstrip(_WHITE)
+        place = len(text) - len(rest)
+        if rest:
+            _, end = _DECODER.raw_decode(text, place)
+            yield text[place:end]
+            place = end + text[end : end + 1].count(",")
+
+
+def _integer(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _MOST_DIGITS else digits
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_int=_integer)
 
 
 def field_of(record: dict[str, Any], name: str, hint: str) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from simhbase.corpus.paths import LeftOut
-from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, too_long
+from simhbase.corpus.record import AS_GIVEN, Chunk, InputOptions, Raw, Reject, too_long
 from simhbase.corpus.sources import chunked, in_certain_base
 from simhbase.frames import Documents, Fields, GivenRow, document_rows
 from simhbase.progress import length
@@ -45,7 +45,7 @@ class GivenRows:
         text = row.text.encode(errors="surrogatepass")
         if len(text) > self._options.max_record_bytes:
             return Reject(SOURCE, number, row_id, too_long(len(text), self._options))
-        value = None if row.value is None else str(row.value).encode()
+        value = None if row.value is None else str(row.value).encode(errors="surrogatepass")
         given_id = None if self._options.id_from == "text" else row_id
         holds: Literal["integer", "text"] = "integer" if row.is_integer else "text"
-        return Raw(SOURCE, number, given_id, text, value, holds, "utf-8")
+        return Raw(SOURCE, number, given_id, text, value, holds, AS_GIVEN)

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 from zstandard import COMPRESSOBJ_FLUSH_BLOCK, COMPRESSOBJ_FLUSH_FINISH, ZstdCompressor
 
+from simhbase.corpus.fields import exact_json_value
 from simhbase.corpus.record import Record, Reject
 from simhbase.errors import BadInput, OutputFailed, RetryableError
 
@@ -315,7 +316,7 @@ def parsed_line(line: bytes) -> dict[str, Any]:
     """Parse a JSON object, keeping numbers as written. Raises BadInput if it is too deeply nested for
     Python."""
     try:
-        found: dict[str, Any] = json.loads(line)
+        found: dict[str, Any] = exact_json_value(line)
     except RecursionError as error:
         raise BadInput(
             f"a document is nested too deeply for a table: {line[:80].decode(errors='replace')} ... "

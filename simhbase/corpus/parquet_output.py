@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import orjson
-
+from simhbase.corpus.fields import json_value
 from simhbase.corpus.outputs import Form, KeptBeginning, cell, made_of, parsed_line, rename
 from simhbase.corpus.parquet import json_type, json_values
 from simhbase.errors import BadInput
@@ -41,7 +40,7 @@ def parquet_form(path: Path, types: Callable[[], Types]) -> Form:
     def readable(lines: Iterable[bytes]) -> Iterator[bytes]:
         for line in lines:
             is_deep = line.count(b"[") + line.count(b"{") > _MANY_BRACKETS
-            names.update(parsed_line(line) if is_deep else orjson.loads(line))
+            names.update(parsed_line(line) if is_deep else json_value(line))
             if len(names) > MOST_COLUMNS:
                 raise BadInput(
                     f"documents have more than {MOST_COLUMNS:,} different fields, and each would be a column "
@@ -113,7 +112,7 @@ def _type_of(values: list[Any]) -> Any:
         return None
     try:
         kind = arrow.array(values).type
-    except (arrow.ArrowException, OverflowError):
+    except (arrow.ArrowException, OverflowError, UnicodeEncodeError):
         return None
     return kind if _can_be_written(kind) else None
 
@@ -186,7 +185,9 @@ def _array(values: list[Any], kind: Any) -> Any:
     from pyarrow import types
 
     if kind is None:
-        values = [None if value is None else cell(value) for value in values]
+        # Halves of surrogate pairs are escaped, as in CSV.
+        texts = (None if value is None else cell(value).encode(errors="backslashreplace") for value in values)
+        values = [None if text is None else text.decode() for text in texts]
         return arrow.array(values, arrow.string())
     try:
         given = [_with_pairs(value, kind) for value in values] if types.is_nested(kind) else values
@@ -238,6 +239,8 @@ def _is_same(written: Any, given: Any) -> bool:
         )
     if isinstance(given, list):
         return isinstance(written, list) and len(written) == len(given) and all(map(_is_same, written, given))
+    if written != written:
+        return bool(given != given)  # NaN
     return bool(written == given) and isinstance(written, bool) == isinstance(given, bool)
 
 

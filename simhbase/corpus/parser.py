@@ -6,14 +6,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import orjson
 
-from simhbase.corpus.fields import TYPE_NAMES, field_of
+from simhbase.corpus.fields import EXACT, TYPE_NAMES, exact_json_value, field_of, joined_objects, json_value
 from simhbase.corpus.formats import plain_name
 from simhbase.corpus.prepared import fingerprint_of
 from simhbase.corpus.record import (
+    AS_GIVEN,
     ID_HINT,
     TAG_HINT,
     VALUE_HINT,
@@ -39,7 +40,7 @@ class Parser:
 
     def parse(self, items: ReadItems) -> list[Record | Reject]:
         """A record or reject for every item of a chunk, in order."""
-        return [self._parse(item) if isinstance(item, Raw) else item for item in items]
+        return [each for item in items for each in (self._parsed(item) if isinstance(item, Raw) else (item,))]
 
     def texts(self, chunk: ReadItems) -> tuple[list[str], list[Reject]]:
         """The texts of a chunk, and its rejects."""
@@ -47,11 +48,20 @@ class Parser:
         texts = [item.text or "" for item in items if isinstance(item, Record)]
         return texts, [item for item in items if isinstance(item, Reject)]
 
+    def _parsed(self, raw: Raw) -> list[Record | Reject]:
+        """The record of a line, or several, if JSON objects were joined on it."""
+        parsed = self._parse(raw)
+        if isinstance(parsed, Reject) and raw.holds == "json":
+            with suppress(ValueError, RecursionError):
+                objects = list(joined_objects(self._decode(raw, raw.data)))
+                if len(objects) > 1:
+                    return [self._parse(_part(raw, *each)) for each in enumerate(objects, 1)]
+        return [parsed]
+
     def _parse(self, raw: Raw) -> Record | Reject:
         record_id = None
         try:
-            json = self._decode(raw, raw.data) if raw.holds == "json" else None
-            fields = None if json is None else _json_object(json)
+            fields = _Object.of(self._decode(raw, raw.data)) if raw.holds == "json" else None
             if self.options.id_from != "text":
                 record_id = self._id(raw, self._given_id(raw, fields))
             is_text = self.options.fingerprint_field is None
@@ -61,17 +71,19 @@ class Parser:
                 text_id = blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
                 record_id = self._id(raw, text_id)
             value, tags = self._value(raw, fields), self._tags(raw, fields)
-            line = None if json is None else json.strip().encode()
+            line = None if fields is None else fields.text.strip().encode()
             return Record(raw.source, raw.line, record_id or "", text, fingerprint, line, value, tags)
         except BadInput as error:
             return Reject(raw.source, raw.line, record_id, str(error))
 
     def _decode(self, raw: Raw, data: bytes) -> str:
+        if raw.encoding == AS_GIVEN:
+            return data.decode(errors="surrogatepass")
         return decode(data, raw.encoding) if raw.encoding else self.options.decode(data)
 
-    def _given_id(self, raw: Raw, fields: dict[str, Any] | None) -> Any:
+    def _given_id(self, raw: Raw, fields: _Object | None) -> Any:
         if raw.id is None and fields is not None:
-            return field_of(fields, self.options.id_field, ID_HINT)
+            return fields.get(self.options.id_field, ID_HINT)
         return self._decode(raw, raw.id) if isinstance(raw.id, bytes) else raw.id
 
     def _id(self, raw: Raw, value: Any) -> str:
@@ -86,7 +98,7 @@ class Parser:
             raise BadInput(problem)
         return record_id
 
-    def _text(self, raw: Raw, fields: dict[str, Any] | None) -> str:
+    def _text(self, raw: Raw, fields: _Object | None) -> str:
         if raw.holds == "page":  # its encoding is stated by the page or its server
             return extract_html(raw.data, raw.encoding)
         text = self._content(raw, fields)
@@ -94,7 +106,7 @@ class Parser:
             raise self._wrong_content(text, "a text")
         return extract_html(text) if self.options.html else text
 
-    def _fingerprint(self, raw: Raw, fields: dict[str, Any] | None) -> int:
+    def _fingerprint(self, raw: Raw, fields: _Object | None) -> int:
         value = self._content(raw, fields)
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise self._wrong_content(value, "a fingerprint")
@@ -104,27 +116,27 @@ class Parser:
     def fingerprint_text(self, raw: Raw) -> str | None:
         """The text of a record's fingerprint; None for an integer, and for what cannot be read."""
         with suppress(BadInput):
-            fields = _json_object(self._decode(raw, raw.data)) if raw.holds == "json" else None
+            fields = _Object.of(self._decode(raw, raw.data)) if raw.holds == "json" else None
             value = self._content(raw, fields)
             return value if isinstance(value, str) else None
         return None
 
-    def _content(self, raw: Raw, fields: dict[str, Any] | None) -> Any:
+    def _content(self, raw: Raw, fields: _Object | None) -> Any:
         """The text or fingerprint of a record, as it is given."""
         if fields is not None:
-            return field_of(fields, self.options.content_field, self.options.content_hint)
+            return fields.get(self.options.content_field, self.options.content_hint)
         return int(raw.data) if raw.holds == "integer" else self._decode(raw, raw.data)
 
     def _wrong_content(self, value: Any, wanted: str) -> BadInput:
         return BadInput(f"field {self.options.content_field!r} is {TYPE_NAMES[type(value)]}, not {wanted}")
 
-    def _value(self, raw: Raw, fields: dict[str, Any] | None) -> Value | None:
+    def _value(self, raw: Raw, fields: _Object | None) -> Value | None:
         value = None
         if fields is None:
             value = None if raw.value is None else self._decode(raw, raw.value)
         elif self.options.value_field is not None:
             with suppress(BadInput):  # documents without it are kept last
-                value = field_of(fields, self.options.value_field, VALUE_HINT)
+                value = fields.get(self.options.value_field, VALUE_HINT)
         if isinstance(value, (bool, list, dict)):
             raise BadInput(
                 f"field {self.options.value_field!r} is {TYPE_NAMES[type(value)]}: "
@@ -133,13 +145,13 @@ class Parser:
         known: Value | None = None if value == "" else value
         return known
 
-    def _tags(self, raw: Raw, fields: dict[str, Any] | None) -> Tags:
+    def _tags(self, raw: Raw, fields: _Object | None) -> Tags:
         named = self.options.tag_fields
         if not named:
             return self.options.tags
         values: list[Any]
         if fields is not None:
-            values = [field_of(fields, field, TAG_HINT) for _, field in named]
+            values = [fields.get(field, TAG_HINT) for _, field in named]
         elif raw.tags:
             values = [None if cell is None else self._decode(raw, cell) for cell in raw.tags]
         else:
@@ -165,9 +177,34 @@ def _prefix(given: str, source: str) -> str:
     return given.replace("{file}", plain_name(source))
 
 
+def _part(raw: Raw, number: int, text: str) -> Raw:
+    """One of several objects of a line; ids made of the line count them from the second on."""
+    part_id = f"{raw.id}:{number}" if isinstance(raw.id, str) and number > 1 else raw.id
+    return raw._replace(id=part_id, data=text.encode(), encoding="utf-8")
+
+
+class _Object(NamedTuple):
+    """A JSON object and its text."""
+
+    text: str
+    fields: dict[str, Any]
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Raises BadInput."""
+        return cls(text, _json_object(text))
+
+    def get(self, name: str, hint: str) -> Any:
+        """The value of a field; an integer of any length is exact. Raises BadInput."""
+        value = field_of(self.fields, name, hint)
+        if isinstance(value, float) and abs(value) >= EXACT:
+            return field_of(exact_json_value(self.text), name, hint)
+        return value
+
+
 def _json_object(json: str) -> dict[str, Any]:
     try:
-        value = orjson.loads(json)
+        value = json_value(json)
     except orjson.JSONDecodeError as error:
         hint = (
             "; a JSON list? Write one object a line (jq -c '.[]' does it)" if json.lstrip()[:1] == "[" else ""

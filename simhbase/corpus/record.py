@@ -23,6 +23,8 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 IdFrom = Literal["field", "line", "path", "text"]
 IDS_FROM: tuple[IdFrom, ...] = get_args(IdFrom)
 
+# The encoding of texts that a program holds: UTF-8, also of halves of surrogate pairs.
+AS_GIVEN = "as given"
 MAX_RECORD_BYTES = 16 << 20
 # Advice if the id field, the value_field or a tag field is missing.
 ID_HINT = "name another id field, or make ids of lines or texts"

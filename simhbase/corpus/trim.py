@@ -26,10 +26,10 @@ def with_its_id(record: Record, id_field: str, *, has_field: bool = True) -> Rec
         return record
     try:
         # json, not orjson: it keeps integers of more than 64 bits.
-        read = json.loads(record.json)
+        read = json.loads(record.json, strict=False)
         fields = with_field(read, id_field, record.id) if has_field else read | {id_field: record.id}
-        line = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
-    except RecursionError:  # a thousand levels, which the parser accepts
+        line = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
+    except (RecursionError, ValueError):  # a thousand levels or digits, which the parser accepts
         return replace(record, json=None)
     return replace(record, json=line)
 
