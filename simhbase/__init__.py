@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from simhbase.index import Index as Index
     from simhbase.index import open_index
     from simhbase.index.load_log import LoadState as LoadState
+    from simhbase.jobs.answers import Answer as Answer
     from simhbase.jobs.dedup import dedup as dedup
     from simhbase.jobs.dedup_report import DedupReport as DedupReport
     from simhbase.jobs.dedup_rows import DedupedRows as DedupedRows
@@ -106,7 +107,6 @@ if TYPE_CHECKING:
     from simhbase.jobs.learn_idf import learn_idf as learn_idf
     from simhbase.jobs.load import LoadReport as LoadReport
     from simhbase.jobs.load import load as load
-    from simhbase.jobs.lookups import Answer as Answer
     from simhbase.jobs.match import match as match
     from simhbase.metrics import Metrics as Metrics
     from simhbase.model import AddReport as AddReport
@@ -161,7 +161,7 @@ _NAMES = {
     "jobs.learn_boilerplate": "BoilerplateReport learn_boilerplate",
     "jobs.learn_idf": "IdfReport learn_idf",
     "jobs.load": "LoadReport load",
-    "jobs.lookups": "Answer",
+    "jobs.answers": "Answer",
     "jobs.match": "match",
     "metrics": "Metrics",
     "model": "AddReport Claim Comparison Document Explanation Fingerprint Lookup Match Muted Query Rejected "

@@ -18,7 +18,6 @@ from zstandard import ZstdDecompressor, ZstdError
 
 from simhbase.errors import BadInput
 
-SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
 SIGNATURE_BYTES = 10  # the longest one
 ZSTD_WINDOW = 1 << 31  # what `zstd --long=31` makes, as public dumps of texts are
 XZ_MEMORY = 1 << 30  # `xz -9` takes 65 MiB

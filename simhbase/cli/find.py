@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -32,6 +32,9 @@ from simhbase.model import Query
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
+    from simhbase.corpus.rejects import Rejects
+    from simhbase.index import Index
+    from simhbase.jobs.answers import Answer
 
 
 def _limit(value: str) -> int | None:
@@ -101,9 +104,8 @@ def find(
     inputs = documents_as_queries(inputs, others=bool(texts or ids or fingerprints))
     inputs.require_outputs()
 
-    from simhbase.corpus.trim import without_content
     from simhbase.index import open_index
-    from simhbase.jobs.lookups import AnsweredQueries, answers_to, stored_lookups
+    from simhbase.jobs.answers import AnsweredQueries
 
     with (
         inputs.noting_rejects() as rejects,
@@ -125,7 +127,17 @@ def find(
             if values:  # answers show them: they need no names
                 found = index.find_fingerprints(values, query)
                 asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
-            lookups = partial(stored_lookups, index, query=query)
-            others = answers_to(inputs, index, without_content, lookups, rejects, exclude_self=exclude_self)
+            others = _answers_of(inputs, index, query, rejects, exclude_self) if inputs.paths else iter(())
             answer(asked, others, inputs.paths, rejects, output)
     end(rejects.counts)
+
+
+def _answers_of(
+    inputs: Inputs, index: Index, query: Query, rejects: Rejects, exclude_self: bool
+) -> Iterator[Sequence[Answer]]:
+    """Answers to the documents of files."""
+    from simhbase.corpus.trim import without_content
+    from simhbase.jobs.lookups import answers_to, stored_lookups
+
+    lookups = partial(stored_lookups, index, query=query)
+    return answers_to(inputs, index, without_content, lookups, rejects, exclude_self=exclude_self)

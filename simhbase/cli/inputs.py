@@ -24,6 +24,7 @@ from simhbase.cli.options import (
     together,
 )
 from simhbase.cli.output import TAKEN, message
+from simhbase.corpus.names import STDIN
 from simhbase.corpus.record import (
     FORMATS,
     IDS_FROM,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 SHOWN, SHOWN_BESIDE_FILE = 10, 3  # rejects shown on stderr, without and with --rejects FILE
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
-STDIN = "-"
 
 
 @dataclass

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simhbase.cli.inputs import STDIN, end, input_options, shown
+from simhbase.cli.inputs import end, input_options, shown
 from simhbase.cli.options import (
     command,
     fingerprint_option,
@@ -20,6 +20,7 @@ from simhbase.cli.options import (
 )
 from simhbase.cli.output import Output, results_option
 from simhbase.cli.queries import answer, documents_as_queries, names_of
+from simhbase.corpus.names import STDIN
 from simhbase.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def match(
     Matches are listed nearest first. By default MinHash finds nearly all texts with a similarity of at least
     0.8, which are then compared exactly. Fingerprints are held in memory, texts and ids in temporary files.
     """
-    from simhbase.jobs.lookups import AnsweredQueries, answers_to
+    from simhbase.jobs.answers import AnsweredQueries
+    from simhbase.jobs.lookups import answers_to
     from simhbase.jobs.match import Corpus
 
     values = typed_fingerprints(fingerprints, inputs.options.fingerprint_base)

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from simhbase.cli.inputs import STDIN, or_stdin, shown
+from simhbase.cli.inputs import or_stdin, shown
 from simhbase.cli.output import Output, message, table
+from simhbase.corpus.names import STDIN
 from simhbase.model import Explanation, Lookup
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
     from simhbase.corpus.rejects import Rejects
-    from simhbase.jobs.lookups import Answer, AnsweredQueries
+    from simhbase.jobs.answers import Answer, AnsweredQueries
 
 
 def documents_as_queries(inputs: Inputs, *, others: bool) -> Inputs:
@@ -66,7 +67,7 @@ def explain(
     output: Output,
 ) -> None:
     """Print explanations of the queries of one option."""
-    from simhbase.jobs.lookups import AnsweredQueries
+    from simhbase.jobs.answers import AnsweredQueries
 
     output.records(
         list(zip(names, explanations, strict=True)),

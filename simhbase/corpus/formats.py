@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
 from simhbase.corpus.csv_input import csv_records
+from simhbase.corpus.names import SUFFIXES
 from simhbase.corpus.parquet import MAGIC
 from simhbase.corpus.record import (
     Format,
@@ -17,43 +18,12 @@ from simhbase.corpus.record import (
     too_long,
 )
 from simhbase.corpus.streams import TooLong, split_lines, unpacked_text, wide_to_utf8
-from simhbase.packing import SUFFIXES, Rereadable, Unreadable
+from simhbase.packing import Rereadable, Unreadable
 
-_BY_EXTENSION: dict[str, Format] = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".txt": "text",
-    ".md": "text",
-    ".html": "html",
-    ".htm": "html",
-    ".parquet": "parquet",
-    ".warc": "warc",
-}
-EXTENSIONS = tuple(_BY_EXTENSION)
-FORMATS_OF_PAGES = ("html", "warc")
 _SPREAD_OUT = {
     b"[": "jq -c '.[]'",
     b"{": "jq -c .",
 }  # first lines, and commands that fix them
-
-
-def format_of(name: str) -> Format | None:
-    """The format given by a file's name, also before .gz etc.; None if unknown."""
-    path = PurePath(name.lower())
-    if path.suffix in SUFFIXES:
-        path = path.with_suffix("")
-    return _BY_EXTENSION.get(path.suffix)
-
-
-def plain_name(name: str) -> str:
-    """The name of a file without folder and format endings."""
-    path = PurePath(name)
-    if path.suffix.lower() in SUFFIXES:
-        path = path.with_suffix("")
-    return path.stem if path.suffix.lower() in _BY_EXTENSION else path.name
 
 
 def raw_records(

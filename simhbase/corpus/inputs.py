@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from glob import has_magic
 from itertools import chain, islice
 from pathlib import Path
-from typing import Self, TypeVar, cast
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
-from simhbase.corpus.formats import FORMATS_OF_PAGES, format_of
-from simhbase.corpus.given import GivenRows
+from simhbase.corpus.names import FORMATS_OF_PAGES, STDIN, format_of
 from simhbase.corpus.outputs import (
     NOTHING,
     STANDARD_OUTPUT,
@@ -26,24 +23,20 @@ from simhbase.corpus.outputs import (
     part_of,
     plain_target,
 )
-from simhbase.corpus.parser import Parser
-from simhbase.corpus.paths import expand, files_left_out, is_taken, local_path
-from simhbase.corpus.record import Chunk, InputOptions, Raw, ReadItems, size_of
+from simhbase.corpus.paths import expand, is_taken, local_path
+from simhbase.corpus.record import Chunk, InputOptions, ReadItems
 from simhbase.corpus.rejects import Outcome, Rejects
-from simhbase.corpus.remote import public_name
-from simhbase.corpus.sources import STDIN, Sources
 from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.errors import OutputFailed, UsageError
-from simhbase.frames import Documents
-from simhbase.machine import usable_processes, usable_threads
-from simhbase.parallel import map_in_threads, require_some
+from simhbase.machine import usable_threads
+from simhbase.parallel import require_some
+
+if TYPE_CHECKING:
+    from simhbase.frames import Documents
 
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
-NOTES = 10  # shown about sources
-_NOT_WORTH_WORKERS = 2  # chunks, whose pages take less time than starting a worker process
 _URL_AS_PATH = re.compile("[a-z][a-z0-9+.-]*:/")  # Path removes one slash
-_WORTH_WORKERS = 4 << 20  # bytes of a chunk from which workers are started for a single one
 
 
 @dataclass(frozen=True)
@@ -111,7 +104,7 @@ class Inputs:
             given = chain(first, given)
             if first and isinstance(first[0], (str, Path)):
                 return cls(list(map(str, given)))
-        return cls(rows=cast(Documents, given))
+        return cls(rows=cast("Documents", given))
 
     def require_files(self) -> None:
         """Raise UsageError for rows, where files are read several times, or again after a crash."""
@@ -157,6 +150,8 @@ class Inputs:
                 raise UsageError(f"two options write to {path}: give each its own file")
             if not target.parent.is_dir():
                 if _URL_AS_PATH.match(str(path)):
+                    from simhbase.corpus.remote import public_name
+
                     url = public_name(str(path).replace(":/", "://", 1))
                     raise UsageError(f"cannot write {url}: URLs can only be read, give a local file")
                 raise OutputFailed(f"cannot write {path}: there is no folder {target.parent}")
@@ -202,28 +197,9 @@ class Inputs:
 
         Wrap it in `contextlib.closing`, which stops threads and worker processes in any case.
         """
-        sources = (
-            Sources(self.paths, self.options) if self.rows is None else GivenRows(self.rows, self.options)
-        )
-        with (
-            self.watcher.progress("documents", sources.total) as advance,
-            closing(extracted(left(sources.chunks()), self.options, self.processes)) as chunks,
-            closing(map_in_threads(work, chunks, self.threads, size=size_of)) as outcomes,
-        ):
-            for outcome in outcomes:
-                yield outcome
-                advance(outcome.parsed, sources.consumed)
-        if not again:
-            self._tell(sources)
+        from simhbase.corpus.reading import read  # what reads files, which a single query does not need
 
-    def _tell(self, sources: Sources | GivenRows) -> None:
-        """Report what was decided about sources, and skipped files."""
-        for note in sources.notes[:NOTES]:
-            self.watcher.note(note)
-        if more := sources.notes[NOTES:]:
-            self.watcher.note(f"and the same of {len(more):,} more")
-        if sources.left_out:
-            self.watcher.note(files_left_out(sources.left_out))
+        return read(self, work, left, again=again)
 
 
 def opened(
@@ -231,30 +207,3 @@ def opened(
 ) -> AbstractContextManager[OutputFile | None]:
     """The file of an option, with the part to keep; None if the option is not given."""
     return OutputFile(Path(path), keep=keep) if path else nullcontext()
-
-
-def extracted(
-    chunks: Iterator[Chunk], options: InputOptions, processes: int | None = None
-) -> Generator[ReadItems, None, None]:
-    """Chunks of HTML pages parsed by worker processes, because the libraries for it hold the interpreter, and
-    a page may hang them; other chunks, and a few small ones, as they are.
-
-    Close it, or wrap it in `contextlib.closing`, to stop the processes. Raises as `map_in_processes`.
-    """
-    first = deque(islice(chunks, _NOT_WORTH_WORKERS + 1))
-    are_few = len(first) <= _NOT_WORTH_WORKERS and all(size_of(chunk) <= _WORTH_WORKERS for chunk in first)
-    given_away = (first.popleft() for _ in range(len(first)))  # without keeping references to them
-    processes = 1 if are_few else processes or usable_processes()
-    if processes == 1:
-        yield from chain(given_away, chunks)
-        return
-    from simhbase.workers import map_in_processes  # takes time to load
-
-    parse, has_pages = Parser(options).parse, partial(_has_pages, is_html=options.html)
-    rest: Iterator[ReadItems] = chain(given_away, chunks)
-    with closing(map_in_processes(parse, rest, processes, size_of, has_pages)) as results:
-        yield from results
-
-
-def _has_pages(items: ReadItems, *, is_html: bool) -> bool:
-    return is_html or any(isinstance(item, Raw) and item.holds == "page" for item in items)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import orjson
 
 from simhbase.corpus.fields import EXACT, TYPE_NAMES, exact_json_value, field_of, joined_objects, json_value
-from simhbase.corpus.formats import plain_name
+from simhbase.corpus.names import plain_name
 from simhbase.corpus.prepared import fingerprint_of
 from simhbase.corpus.record import (
     AS_GIVEN,

@@ -12,9 +12,8 @@ from glob import glob, has_magic
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from simhbase.corpus.formats import EXTENSIONS, format_of
+from simhbase.corpus.names import EXTENSIONS, SUFFIXES, format_of
 from simhbase.corpus.record import Format, Source, SourceReject
-from simhbase.packing import SUFFIXES
 from simhbase.stores import is_store
 
 if TYPE_CHECKING:

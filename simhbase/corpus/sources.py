@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from simhbase.corpus.formats import format_of, raw_records
+from simhbase.corpus.formats import raw_records
+from simhbase.corpus.names import STDIN, format_of
 from simhbase.corpus.parquet import MAGIC, column_types, parquet_records
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import FoundSource, LeftOut, Listed, expand, local_path, printable
@@ -20,7 +21,6 @@ from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, Source, Sou
 from simhbase.corpus.remote import expand_url
 from simhbase.packing import Rereadable
 
-STDIN = "-"
 CHUNK_RECORDS = 512
 CHUNK_BYTES = 1 << 20
 

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path, PurePath
 
 from simhbase.corpus.csv_output import csv_form
-from simhbase.corpus.formats import format_of
 from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.names import SUFFIXES, format_of
 from simhbase.corpus.outputs import (
     LINES,
     NOTHING,
@@ -26,7 +26,6 @@ from simhbase.corpus.parquet_output import is_table_of, parquet_form
 from simhbase.corpus.record import Format
 from simhbase.corpus.sources import Sources
 from simhbase.errors import UsageError
-from simhbase.packing import SUFFIXES
 
 _NOT_WRITTEN = {"text": "plain text", "html": "HTML", "warc": "WARC"}
 

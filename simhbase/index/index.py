@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -18,7 +17,6 @@ from typing import Self, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.comparison import compare_by
 from simhbase.errors import PermanentError, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
 from simhbase.fingerprint.pipeline import Fingerprinter
@@ -375,6 +373,8 @@ class Index:
     async def aclaim_many(self, documents: Documents, timeout: float = TIMEOUT) -> list[Claim]:
         """`claim_many` for asyncio. Cancelling the task does not affect other claims; documents whose claim
         has begun are still claimed."""
+        import asyncio  # takes 40 ms, which those who await have spent
+
         begun = await asyncio.to_thread(self.begin_claims, documents, timeout)
         return (await asyncio.wrap_future(begun)).claims
 
@@ -651,6 +651,8 @@ class Index:
     def compare(self, left: str, right: str) -> Comparison:
         """Compare two texts under the index's profile, without reading the store. Raises UsageError for
         values that are not strings."""
+        from simhbase.comparison import compare_by
+
         return compare_by(self.profile, self.fingerprinter, left, right)
 
     def features(self, text: str) -> list[tuple[str, float]]:

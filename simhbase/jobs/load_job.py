@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Literal
 
 from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.names import STDIN
 from simhbase.corpus.outputs import plain_target
 from simhbase.corpus.paths import local_path
 from simhbase.corpus.remote import public_name
-from simhbase.corpus.sources import STDIN
 from simhbase.corpus.unique_output import require_written
 from simhbase.errors import UsageError
 from simhbase.index.load_log import require_name

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
 
 import numpy as np
 
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.record import Record, Reject, SourceReject
+from simhbase.corpus.record import Record, SourceReject
 from simhbase.corpus.rejects import Rejects
 from simhbase.index import Index
 from simhbase.index.reader import IDS_LIMIT, LISTING_GROWTH
+from simhbase.jobs.answers import Answer
 from simhbase.jobs.pipeline import Batch, FingerprintSource, fingerprinting
 from simhbase.model import Lookup, Match, Query
-
-
-class Answer(NamedTuple):
-    """Result of a query. id: of the query, None if it has none."""
-
-    id: str | None
-    lookup: Lookup
-
-    def without_self(self) -> Answer:
-        """Leave out the match with the query's id."""
-        others = tuple(match for match in self.lookup.matches if match.id != self.id)
-        return self._replace(lookup=replace(self.lookup, matches=others))
 
 
 def stored_lookups(index: Index, batch: Batch, query: Query) -> list[Lookup]:
@@ -81,27 +68,3 @@ def answers_to(
             ]
             yield [each.without_self() for each in answers] if exclude_self else answers
             rejects.note(batch)
-
-
-@dataclass(frozen=True)
-class AnsweredQueries:
-    """Single queries with their answers. source: their origin, for messages."""
-
-    source: str
-    answers: Sequence[Answer]
-
-    @classmethod
-    def of(cls, source: str, names: Sequence[str | None], lookups: Sequence[Lookup]) -> Self:
-        return cls(source, list(map(Answer, names, lookups)))
-
-    @property
-    def rejects(self) -> list[Reject]:
-        return [
-            Reject(self.source, None, answer.id, answer.lookup.reason)
-            for answer in self.answers
-            if answer.lookup.reason is not None
-        ]
-
-    @property
-    def parsed(self) -> int:
-        return len(self.answers)

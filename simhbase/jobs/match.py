@@ -23,7 +23,8 @@ from simhbase.errors import BadInput
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.reader import IDS_LIMIT
-from simhbase.jobs.lookups import Answer, answers_to
+from simhbase.jobs.answers import Answer
+from simhbase.jobs.lookups import answers_to
 from simhbase.jobs.matching import MatchCriteria, SpooledTexts
 from simhbase.jobs.pipeline import Batch, fingerprinting, without_repeats
 from simhbase.model import Fingerprint, Lookup, Match

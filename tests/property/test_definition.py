@@ -222,12 +222,14 @@ def fuzz(config: pytest.Config, seconds: float) -> str:
     return f"{texts:,} texts in {settings:,} settings, none of them different (--fuzz-seed {seed})"
 
 
+@pytest.mark.timeout(2 * HOUR)  # the usual time would end it before --fuzz does
 def test_fingerprints_are_those_of_the_definition(pytestconfig, record_property):
     """For --fuzz SECONDS, random texts by random profiles have the fingerprints of the definition."""
     record_property("definition", fuzz(pytestconfig, pytestconfig.getoption("--fuzz")))
 
 
 @pytest.mark.full
+@pytest.mark.timeout(2 * HOUR)
 def test_fingerprints_are_those_of_the_definition_for_an_hour(pytestconfig, record_property):
     """The same for an hour."""
     record_property("definition, an hour", fuzz(pytestconfig, HOUR))

@@ -15,7 +15,7 @@ from simhbase.cli.output import Output, message
 from simhbase.cli.profiles import MEANINGS
 from simhbase.cli.queries import show
 from simhbase.index import reader
-from simhbase.jobs.lookups import Answer
+from simhbase.jobs.answers import Answer
 from simhbase.model import Fingerprint, Lookup, Match
 from simhbase.profile import PRESETS
 from simhbase.profile_file import NAMES
@@ -195,20 +195,44 @@ def test_help_loads_no_engine(tmp_path, name):
     assert loaded_by(name, "--help", cwd=tmp_path) == set()
 
 
-def test_a_lookup_by_id_loads_no_tokenizer(tmp_path):
+# Each takes time to import, from a millisecond to a tenth of a second.
+HEAVY = {
+    *("numpy", "pyarrow", "polars", "pandas", "rocksdict", "happybase", "psycopg", "redis", "urllib3"),
+    *("jieba", "trafilatura", "asyncio", "multiprocessing", "importlib.metadata", "importlib.resources"),
+    *("simhbase.corpus.reading", "simhbase.corpus.parser", "simhbase.corpus.formats", "simhbase.packing"),
+    *("simhbase.comparison", "simhbase.text.html", "simhbase.text.dictionary_copy", "simhbase.jobs.pipeline"),
+}
+
+
+@pytest.mark.parametrize("query", ["--id=d0", "--text=a text of some words"])
+def test_a_single_lookup_loads_what_it_needs(tmp_path, query):
     documents(tmp_path / "a.jsonl", texts(2))
     result("load", "a.jsonl", cwd=tmp_path)
-    assert loaded_by("find", "--id", "d0", cwd=tmp_path) == {"numpy", "rocksdict"}
+    assert loaded_by("find", query, cwd=tmp_path) == {"numpy", "rocksdict"}
+
+
+def test_a_first_fingerprint_loads_neither_numpy_nor_what_reads_files(tmp_path):
+    code = (
+        "import simhbase; print(hex(simhbase.Profile().fingerprinter().fingerprint('a text of some words')))"
+    )
+    assert loaded(code, cwd=tmp_path) == set()
 
 
 def loaded_by(*arguments, cwd):
     """Which of the heavy modules a command imports."""
-    code = "import sys; from simhbase.cli import cli; cli(standalone_mode=False); print(*sys.modules)"
+    return loaded("from simhbase.cli import cli; cli(standalone_mode=False)", *arguments, cwd=cwd)
+
+
+def loaded(code, *arguments, cwd):
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=cwd, env=environment(), capture_output=True, check=True
+        [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)", *arguments],
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        check=True,
     )
     *_, modules = done.stdout.decode().splitlines()
-    return {"numpy", "rocksdict", "jieba", "happybase"} & set(modules.split())
+    return HEAVY & set(modules.split())
 
 
 def test_the_library_names_no_options():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from simhbase.corpus.inputs import extracted
+from simhbase.corpus.reading import extracted
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Record, size_of
 from simhbase.corpus.sources import CHUNK_RECORDS
 from simhbase.fingerprint.batch import FingerprintBatch

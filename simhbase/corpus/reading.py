@@ -1,0 +1,88 @@
+"""Reads inputs: sources, chunk by chunk, and what is done with each."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, TypeVar
+
+from simhbase.corpus.given import GivenRows
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.paths import files_left_out
+from simhbase.corpus.record import Chunk, InputOptions, Raw, ReadItems, size_of
+from simhbase.corpus.rejects import Outcome
+from simhbase.corpus.sources import Sources
+from simhbase.corpus.watcher import Watcher
+from simhbase.machine import usable_processes
+from simhbase.parallel import map_in_threads
+
+if TYPE_CHECKING:
+    from simhbase.corpus.inputs import Inputs
+
+AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
+
+NOTES = 10  # shown about sources
+_NOT_WORTH_WORKERS = 2  # chunks, whose pages take less time than starting a worker process
+_WORTH_WORKERS = 4 << 20  # bytes of a chunk from which workers are started for a single one
+
+
+def read(
+    inputs: Inputs,
+    work: Callable[[ReadItems], AnyOutcome],
+    left: Callable[[Iterator[Chunk]], Iterator[Chunk]] = iter,
+    *,
+    again: bool = False,
+) -> Generator[AnyOutcome, None, None]:
+    """See `Inputs.each`."""
+    how = inputs.options
+    sources = Sources(inputs.paths, how) if inputs.rows is None else GivenRows(inputs.rows, how)
+    with (
+        inputs.watcher.progress("documents", sources.total) as advance,
+        closing(extracted(left(sources.chunks()), how, inputs.processes)) as chunks,
+        closing(map_in_threads(work, chunks, inputs.threads, size=size_of)) as outcomes,
+    ):
+        for outcome in outcomes:
+            yield outcome
+            advance(outcome.parsed, sources.consumed)
+    if not again:
+        _tell(inputs.watcher, sources)
+
+
+def _tell(watcher: Watcher, sources: Sources | GivenRows) -> None:
+    """Report what was decided about sources, and skipped files."""
+    for note in sources.notes[:NOTES]:
+        watcher.note(note)
+    if more := sources.notes[NOTES:]:
+        watcher.note(f"and the same of {len(more):,} more")
+    if sources.left_out:
+        watcher.note(files_left_out(sources.left_out))
+
+
+def extracted(
+    chunks: Iterator[Chunk], options: InputOptions, processes: int | None = None
+) -> Generator[ReadItems, None, None]:
+    """Chunks of HTML pages parsed by worker processes, because the libraries for it hold the interpreter, and
+    a page may hang them; other chunks, and a few small ones, as they are.
+
+    Close it, or wrap it in `contextlib.closing`, to stop the processes. Raises as `map_in_processes`.
+    """
+    first = deque(islice(chunks, _NOT_WORTH_WORKERS + 1))
+    are_few = len(first) <= _NOT_WORTH_WORKERS and all(size_of(chunk) <= _WORTH_WORKERS for chunk in first)
+    given_away = (first.popleft() for _ in range(len(first)))  # without keeping references to them
+    processes = 1 if are_few else processes or usable_processes()
+    if processes == 1:
+        yield from chain(given_away, chunks)
+        return
+    from simhbase.workers import map_in_processes  # takes time to load
+
+    parse, has_pages = Parser(options).parse, partial(_has_pages, is_html=options.html)
+    rest: Iterator[ReadItems] = chain(given_away, chunks)
+    with closing(map_in_processes(parse, rest, processes, size_of, has_pages)) as results:
+        yield from results
+
+
+def _has_pages(items: ReadItems, *, is_html: bool) -> bool:
+    return is_html or any(isinstance(item, Raw) and item.holds == "page" for item in items)
