@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from rocksdict import AccessType, Options, Rdict
 
 import simhbase
 from simhbase.errors import StoreBusy, StoreFailed
@@ -21,6 +22,8 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.profile import Profile
 from simhbase.stores.base import Access
+from simhbase.stores.rocksdb import follower
+from simhbase.stores.rocksdb.memory import Memory
 from simhbase.stores.rocksdb.note import NOTE
 from tests.command_line import run
 
@@ -567,6 +570,25 @@ def test_a_file_that_is_lost_while_it_is_open_is_noticed_when_the_files_change(t
             table.flush()
         with pytest.raises(StoreFailed, match=lost.name):
             reader.find_batch(FingerprintBatch.bare(VALUES))
+
+
+def test_a_file_that_is_lost_while_a_reader_opens_is_named(
+    closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at all files and the opening behind it, RocksDB left the file out."""
+    real = follower.open_rdict
+    for name in sorted(file.name for file in closed.glob("*.sst")):
+        store = copy_of(closed, tmp_path / "copy")
+
+        def opened(path: Path, options: Options, access: AccessType, memory: Memory) -> Rdict:
+            found = real(path, options, access, memory)
+            (store / name).unlink(missing_ok=True)  # noqa: B023  # called within the loop
+            return found
+
+        monkeypatch.setattr(follower, "open_rdict", opened)
+        said = outcome(store, "read")
+        assert f"{name} cannot be opened any more" in said
+        assert "simhbase tables restore" in said
 
 
 def rewrite(url: str, stop: Event) -> None:

@@ -16,8 +16,9 @@ from rocksdict import AccessType, Options, Rdict
 from simhbase.errors import StoreBusy, StoreFailed
 from simhbase.stores.rocksdb.database import LINKS, Database, Failures
 from simhbase.stores.rocksdb.folder import require_store
-from simhbase.stores.rocksdb.integrity import Growth, growth_of, require_whole
+from simhbase.stores.rocksdb.integrity import Growth, data_files, growth_of, require_whole
 from simhbase.stores.rocksdb.memory import Memory
+from simhbase.stores.rocksdb.note import REMEDY
 from simhbase.stores.rocksdb.options import CONFIGURATION, open_rdict
 
 PATIENCE = 20.0  # seconds in which the writer leaves the files alone for as long as an opening takes
@@ -78,11 +79,18 @@ class Follower:
         require_store(self._url, self._path)
         with Failures("opening", self._url):
             self._seen = seen
-            require_whole(self._url, self._path, partial(self._open_rdict, memory))
+            files = require_whole(self._url, self._path, partial(self._open_rdict, memory))
             rdict = self._open_rdict(memory, options, AccessType.secondary(self._folder))
             database = Database(self._url, rdict, self._path, options, memory)
             # A flush deleted logs before they were replayed; their rows are in files now.
             self._catch_up(database)
+            # It leaves out files that were lost, or that the writer deleted, since they were opened above.
+            missing = sorted(files - data_files(rdict))
+            if missing:
+                database.close()
+                raise StoreFailed(
+                    f"opening {self._url} failed: {', '.join(missing)} cannot be opened any more. {REMEDY}"
+                )
         return database
 
     def _open_rdict(self, memory: Memory, options: Options, access: AccessType) -> Rdict:

@@ -61,9 +61,9 @@ def holds_rows(path: Path) -> bool:
     return any(path.glob("*.sst")) or any(size for _, size in _sizes(path, "*.log"))
 
 
-def require_whole(url: str, path: Path, open_rdict: Callable[[Options, AccessType], Rdict]) -> None:
+def require_whole(url: str, path: Path, open_rdict: Callable[[Options, AccessType], Rdict]) -> frozenset[str]:
     """Compare the files with the note of the last writer, open all data files once, read-only, and see that
-    the log continues where they end.
+    the log continues where they end. Returns the names of the data files.
 
     Takes 0.15 s for 1,000 files. Raises StoreFailed, and the exceptions of rocksdict.
     """
@@ -75,6 +75,7 @@ def require_whole(url: str, path: Path, open_rdict: Callable[[Options, AccessTyp
         try:
             written = opened.latest_sequence_number()
             oldest = opened.property_int_value("rocksdb.min-log-number-to-keep") or 0
+            files = data_files(opened)
         finally:
             opened.close()
     logs = sorted(path.glob("*.log"), key=lambda file: int(file.stem))
@@ -88,6 +89,12 @@ def require_whole(url: str, path: Path, open_rdict: Callable[[Options, AccessTyp
             f"opening {url} failed: the writes from {written + 1:,} to {begins - 1:,} are in none of its "
             f"files. Its MANIFEST was cut short, or a log before {logs[0].name} is missing. {REMEDY}"
         )
+    return files
+
+
+def data_files(opened: Rdict) -> frozenset[str]:
+    """The names of the data files that an open database reads."""
+    return frozenset(file["name"].lstrip("/") for file in opened.live_files())
 
 
 def _first_write(log: Path) -> int:
