@@ -22,7 +22,6 @@ Verdict = Literal[
     "not met",
     "stale hint",
     "pending claim",
-    "lost sketch",
     "not stored",
     "muted",
     "filtered",
@@ -240,7 +239,7 @@ class Candidate:
 
     verdict: "match"; "too far" (by bits or by sketches); "not met" (near, but in no drawer that was read, or
     beyond a limit); "stale hint" (the row leads to no document, or to one with another fingerprint); "pending
-    claim" (undecided); "lost sketch"; "not stored" (asked about, but missing or expired); "muted" (on the
+    claim" (undecided); "not stored" (asked about, but missing or expired); "muted" (on the
     mute list, otherwise a match); "filtered" (excluded by `since` or `tags`, otherwise a match).
     """
 

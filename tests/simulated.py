@@ -366,9 +366,7 @@ class SimulatedRecords:
         if found:
             yield list(found)
 
-    def compare_and_set(
-        self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
-    ) -> bool:
+    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         values = (value,) if expected is None else (expected, value)
         (done,) = self._table.ask(Call(self._table.table, "compare_and_set", (key,), values))
         return bool(done)

@@ -54,6 +54,7 @@ STRAY_LISTING = "listed documents that are not stored or have another fingerprin
 STRAY_ROW = "index rows of fingerprints without documents"
 WRONG_ROW = "index rows that do not belong to their fingerprint"
 UNREADABLE = "unreadable rows"
+OF_CLAIM = "a claim: a repair removes it a day after it was written"
 ABANDONED = "abandoned claims"
 MISCOUNTED = "tables that have lost rows: load their documents again"
 DAMAGED_META = "damaged rows of the table meta"
@@ -178,8 +179,8 @@ class Checker:
 
     def check(self, part: Part = WHOLE) -> CheckReport:
         report = CheckReport()
-        if self.repair and not keeps_hints(self.store):
-            self._note(report, MISCOUNTED, cast(AtomicStore, self.store).recount())
+        if not keeps_hints(self.store):
+            self._note(report, MISCOUNTED, cast(AtomicStore, self.store).recount(repair=self.repair))
         self._meta(part, report)
         if part.of == 1:
             self._check_in_doubt(self._sums(report), report)
@@ -208,38 +209,19 @@ class Checker:
             yield from self.store.records("documents").iterate(*part.keys())
             return
         for batch in cast(HintingStore, self.store).document_cells.iterate(*part.keys()):
-            self._pending(self._damaged_claims(batch, report), report)
+            self._pending(batch, report)
             yield [(key, cells[b""]) for key, cells in batch if b"" in cells]
 
-    def _damaged_claims(
-        self, batch: Sequence[tuple[bytes, NamedCells]], report: CheckReport
-    ) -> list[tuple[bytes, NamedCells]]:
-        """Counts and removes pending claims that are damaged; returns the rows without them."""
-        damaged = {
-            (key, token): cell.version
-            for key, cells in batch
-            for token, cell in cells.items()
-            if token and not is_intact(key, cell.value)
-        }
-        self._note(report, UNREADABLE, [f"documents {key.hex()}, a claim" for key, _ in damaged])
-        report.removable["documents"] += len(damaged)
-        if self.repair and damaged:
-            cells_of = cast(HintingStore, self.store).document_cells
-            cells_of.delete(list(damaged), list(damaged.values()))
-        return [
-            (key, {token: cell for token, cell in cells.items() if (key, token) not in damaged})
-            for key, cells in batch
-        ]
-
     def _pending(self, batch: Sequence[tuple[bytes, NamedCells]], report: CheckReport) -> None:
-        """Counts and ends abandoned claims."""
-        abandoned = [
-            (key, token, cells)
-            for key, cells in batch
-            for token, cell in cells.items()
-            if token and cell.version < self._before
-        ]
-        self._note(report, ABANDONED, [key[4:].decode(errors="backslashreplace") for key, _, _ in abandoned])
+        """Counts claims that are damaged or abandoned, and ends those older than the grace time: until then
+        claims of near texts wait for them."""
+        claims = [(key, token, cells) for key, cells in batch for token in cells if token]
+        damaged = {(key, token) for key, token, cells in claims if not is_intact(key, cells[token].value)}
+        old = [(key, token, cells) for key, token, cells in claims if cells[token].version < self._before]
+        abandoned = [each for each in old if each[:2] not in damaged]
+        self._note(report, UNREADABLE, [f"documents {key.hex()}, {OF_CLAIM}" for key, _ in sorted(damaged)])
+        self._note(report, ABANDONED, [shown(key[4:])[1:-1] for key, _, _ in abandoned])
+        report.removable["documents"] += len(old) - len(abandoned)
         if self.repair:
             writer = HintingWriter(self.store, self.scheme, self.clock)
             left = [
@@ -250,8 +232,7 @@ class Checker:
             ]
             writer.note_obsolete(writer.version(), left)
             cast(HintingStore, self.store).document_cells.delete(
-                [(key, token) for key, token, _ in abandoned],
-                [cells[token].version for _, token, cells in abandoned],
+                [(key, token) for key, token, _ in old], [cells[token].version for _, token, cells in old]
             )
 
     def _sums(self, report: CheckReport) -> Sums:

@@ -128,8 +128,6 @@ class _Candidates:
             verdict: Verdict
             if id_ in matched:
                 verdict = "match"
-            elif is_lost and self._bounds.mismatches is not None:
-                verdict = "lost sketch"
             elif id_ not in near:
                 verdict = _away(fingerprint == hinted)
             elif flags and self._hidden.hides(id_, fingerprint):

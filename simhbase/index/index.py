@@ -619,8 +619,9 @@ class Index:
             }
         ids = {value: [rows.listing_id(key) for key, _ in hints] for value, hints in listed.items()}
         stored = self._documents_of([document for several in ids.values() for document in several])
+        size = self.profile.sketching.bytes if self.profile.sketching else 0
         sketches = {
-            value: stored[document].sketch
+            value: rows.whole_sketch(document, stored[document].sketch, size)
             for value, several in ids.items()
             for document in reversed(several)
             if document in stored and stored[document].fingerprint == value

@@ -28,7 +28,7 @@ from typing import Any, Literal, Self
 
 import orjson
 
-from simhbase.errors import SimhbaseError, StoreBusy, UsageError
+from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, UsageError
 from simhbase.logs import logger
 from simhbase.stores.base import Store, now
 from simhbase.stores.meta import Meta
@@ -189,11 +189,20 @@ class LoadLog:
         _remove_parts(self._meta, self.state.name)
 
     def parts(self) -> Iterator[Any]:
-        """Notes of the acknowledged writes, in order."""
+        """Notes of the acknowledged writes, in order. Raises StoreFailed if one is lost: what it covers would
+        be loaded twice, or not at all."""
         for first in range(0, self.state.parts, _PARTS_AT_ONCE):
             numbers = range(first, min(first + _PARTS_AT_ONCE, self.state.parts))
             values = self._meta.get_many([_part_key(self.state.name, number) for number in numbers])
-            yield from (orjson.loads(value) for value in values if value is not None)
+            for number, value in zip(numbers, values, strict=True):
+                if value is None:
+                    self.change()  # another process may have taken over the load, and finished it
+                    raise StoreFailed(
+                        f"the load {self.state.name!r} cannot be resumed: the note of its write "
+                        f"{number + 1:,} of {self.state.parts:,} is lost from the table meta. Begin from its "
+                        f"first document: {forgetting(self.state.name)}"
+                    )
+                yield orjson.loads(value)
 
     def advance(self, parts: Sequence[Any], **values: Any) -> None:
         """Note further acknowledged writes."""

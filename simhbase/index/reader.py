@@ -29,6 +29,7 @@ from simhbase.metrics import Metrics
 from simhbase.model import Fingerprint, Lookup, Match, Query
 from simhbase.slices import bounded_slices, ranges
 from simhbase.stores.base import DrawerRows, Store, keeps_hints, now
+from simhbase.stores.meta import shown
 
 DRAWER_LIMIT = 10_000
 IDS_LIMIT = 1_000
@@ -59,11 +60,13 @@ class NearFingerprints:
 @dataclass(frozen=True)
 class Near:
     """Documents near n queries: the matches of each, unordered, each document once. truncated: a drawer had
-    more rows than the limit; cut: a near fingerprint lists more documents than the limit."""
+    more rows than the limit; cut: a near fingerprint lists more documents than the limit; lost: what the
+    store lacks, for messages."""
 
     matches: list[list[Match]]
     truncated: list[bool]
     cut: list[bool]
+    lost: list[str]
 
 
 # Query, document id, the fingerprint that lists it, its distance in bits, the listing's value.
@@ -73,11 +76,12 @@ Led = tuple[int, str, int, int, bytes]
 @dataclass(frozen=True)
 class Leads:
     """Documents that hints near n queries lead to, ascending by query, each document once per query.
-    truncated, cut: as in Near."""
+    truncated, cut: as in Near. unlisted: near fingerprints that list no document."""
 
     led: list[Led]
     truncated: list[bool]
     cut: list[bool]
+    unlisted: list[int]
 
 
 Now = dict[str, Entry]  # documents by id
@@ -143,20 +147,39 @@ class Reader:
     def near(
         self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None = None, tags: Tags = ()
     ) -> Near:
-        """The documents near each of n texts."""
-        return self.store.read_consistent(lambda: self._near(fingerprints, bounds, since, tags))
+        """The documents near each of n texts. Raises StoreFailed if rows are lost that would lead to some."""
+        found = self.store.read_consistent(lambda: self._near(fingerprints, bounds, since, tags))
+        if found.lost:  # unless the server failed over between two reads, they are missing again
+            found = self.store.read_consistent(lambda: self._near(fingerprints, bounds, since, tags))
+        if found.lost:
+            raise StoreFailed(
+                f"reading {self.store.url}: {found.lost[0]}, so rows of the store are lost. Restore its data; "
+                "or run 'simhbase check --repair', which removes what leads to lost rows, and load the lost "
+                "documents again"
+            )
+        return found
 
     def _near(self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None, tags: Tags) -> Near:
         leads = self.leads(fingerprints, bounds)
+        lost = [
+            f"the fingerprint {each:016x} is in the index and lists no document" for each in leads.unlisted
+        ]
         if not leads.led:
-            return Near([[] for _ in range(len(fingerprints))], leads.truncated, leads.cut)
+            return Near([[] for _ in range(len(fingerprints))], leads.truncated, leads.cut, lost)
         earliest = max(since or 0, expired_before(self.store, self.clock()))
         now: Now | None = None
         if self._asks_documents or earliest or tags:
             ids = list(dict.fromkeys(document for _, document, *_ in leads.led))
-            rows_of = zip(ids, known(self.store, ids), strict=True)
-            now = live_entries({document: each for document, each in rows_of if each}, earliest, tags)
-        return Near(self.matches(fingerprints, leads.led, now, bounds), leads.truncated, leads.cut)
+            rows_of = dict(zip(ids, known(self.store, ids), strict=True))
+            now = live_entries({document: each for document, each in rows_of.items() if each}, earliest, tags)
+            # An embedded store takes over large writes table by table, documents last.
+            if self.store.multi_writer and not keeps_hints(self.store):
+                lost += [
+                    f"the document {shown(each.encode())} is listed, and not stored"
+                    for each in ids
+                    if not rows_of[each]
+                ]
+        return Near(self.matches(fingerprints, leads.led, now, bounds), leads.truncated, leads.cut, lost)
 
     def leads(
         self,
@@ -175,7 +198,7 @@ class Reader:
             candidates = replace(candidates, hits=hits)
         cut = [False] * len(fingerprints)
         if not candidates.hits:
-            return Leads([], candidates.truncated, cut)
+            return Leads([], candidates.truncated, cut, [])
         listed = dict(listed_before())
         listed |= self.listed(near for _, near, _ in candidates.hits if near not in listed)
         full = {fingerprint for fingerprint, found in listed.items() if len(found) > self.ids_limit}
@@ -184,7 +207,10 @@ class Reader:
                 cut[query] |= fingerprint in full
             for fingerprint in full:
                 listed[fingerprint] = listed[fingerprint][: self.ids_limit]
-        return Leads(list(led_to(candidates.hits, listed)), candidates.truncated, cut)
+        led = list(led_to(candidates.hits, listed))
+        # Where rows are hints, vacuum has not removed those of the index yet.
+        unlisted = [] if keeps_hints(self.store) else [each for each, found in listed.items() if not found]
+        return Leads(led, candidates.truncated, cut, unlisted)
 
     def matches(
         self, fingerprints: FingerprintBatch, led: Sequence[Led], now: Now | None, bounds: Bounds
@@ -314,13 +340,13 @@ class Reader:
         return _Told(distinct, np.array(listed, dtype=np.bool_), place, np.concatenate(sketches))
 
     def _similar(self, fingerprints: FingerprintBatch, near: _Near, told: _Told, bounds: Bounds) -> _Near:
-        """Those whose sketches are near. Fingerprints without documents are dropped; those with a lost sketch
-        are kept, to be decided document by document."""
+        """Those whose sketches are near. Fingerprints without documents are dropped if rows are hints;
+        those with a lost sketch are kept, to be decided document by document."""
         sketching = self.scheme.sketching
         assert sketching is not None
         query, fingerprint, bits = near
         which = np.searchsorted(told.fingerprints, fingerprint)
-        chosen, place = told.listed[which], told.place[which]
+        chosen, place = told.listed[which] | (not keeps_hints(self.store)), told.place[which]
         known_ = np.flatnonzero(place >= 0)
         compared = fingerprints.sketches, query[known_], told.sketches, place[known_]
         _, chosen[known_] = bounds.verified(sketching, *compared)
@@ -394,6 +420,7 @@ class Reader:
 
     def _pairs(self, led: Sequence[Led], now: Now | None) -> Iterator[_Pair]:
         """Pairs of queries and documents, each once."""
+        size = self.scheme.sketching.bytes if self.scheme.sketching else 0
         moved: dict[str, bytes] = {}
         if now is not None and self.scheme.listed_sketching:
             # Those whose fingerprint has changed since their hint.
@@ -404,14 +431,16 @@ class Reader:
             }
             moved = listed_sketches(self.store, current) if current else {}
         for query, document, hinted, _, sketch in led:
-            if now is None:
-                yield query, document, hinted, sketch
-            elif entry := now.get(document):
-                if not self.scheme.listed_sketching:
-                    sketch = entry.sketch
-                elif entry.fingerprint != hinted:
-                    sketch = moved.get(document, b"")
-                yield query, document, entry.fingerprint, sketch
+            entry = Entry(hinted) if now is None else now.get(document)
+            if entry is None:
+                continue
+            if not self.scheme.listed_sketching:
+                sketch = rows.whole_sketch(document, entry.sketch, size)
+            elif entry.fingerprint == hinted:
+                sketch = rows.whole_sketch(document, sketch, size)
+            else:
+                sketch = moved.get(document, b"")  # it may have moved on since
+            yield query, document, entry.fingerprint, sketch
 
 
 def led_to(hits: Sequence[tuple[int, int, int]], listed: Listings) -> Iterator[Led]:

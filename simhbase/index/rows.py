@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from simhbase.errors import StoreFailed
 from simhbase.index.tags import Tags
 from simhbase.stores.checked import all_checked, checked, is_intact, unchecked
+from simhbase.stores.meta import shown
 from simhbase.stores.strings import Strings
 
 MAX_ID_BYTES = 1024
@@ -73,7 +74,8 @@ class Entry:
             tags, rest = _decoded_tags(rest) if number & _TAGGED else ((), rest)
             return Entry(fingerprint, state, rest, tags)
         except (struct.error, ValueError) as error:
-            raise _damaged_document(key, value, error) from error
+            remedy = "'simhbase check --repair' removes it: then load the document again"
+            raise _damaged("the row", key, value, error, remedy) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,8 @@ class PendingCell:
 
     @staticmethod
     def decode(key: bytes, value: bytes) -> PendingCell:
-        """Decode a cell. Raises StoreFailed if it is damaged: who claims the same text would not see it."""
+        """Decode a cell. Raises StoreFailed if it is damaged: what claims the same text cannot know that it
+        does."""
         try:
             content = unchecked(key, value)
             number, fingerprint, lease, size = _PENDING.unpack_from(content)
@@ -106,7 +109,11 @@ class PendingCell:
             if rest or len(sketch) < size:
                 raise ValueError("another size")
         except (struct.error, ValueError) as error:
-            raise _damaged_document(key, value, error) from error
+            raise _damaged(
+                "a claim",
+                *(key, value, error),
+                "'simhbase check --repair' removes it a day after it was written",
+            ) from error
         return PendingCell(number, fingerprint, lease, sketch, tags)
 
     @property
@@ -171,11 +178,10 @@ def batch_key(token: bytes) -> bytes:
     return BATCH_ROWS + token
 
 
-def _damaged_document(key: bytes, value: bytes, error: Exception) -> StoreFailed:
+def _damaged(what: str, key: bytes, value: bytes, error: Exception, remedy: str) -> StoreFailed:
     return StoreFailed(
-        f"the row of the document {document_id(key)!r} in the table documents is damaged: {error}. "
-        f"Its key is {key.hex()}, its value {value.hex() or 'empty'}. 'simhbase check --repair' removes it: "
-        "then load the document again"
+        f"{what} of the document {shown(key[_HASH.size :])} in the table documents is damaged: {error}. "
+        f"Its key is {key.hex()}, its value {value.hex() or 'empty'}. {remedy}"
     )
 
 
@@ -314,9 +320,19 @@ def listed_sketch(key: bytes, value: bytes) -> bytes:
         return unchecked(key, value)
     except ValueError as error:
         raise StoreFailed(
-            f"the sketch of the document {listing_id(key)!r} in the table fingerprints is damaged: {error}. "
-            f"Its key is {key.hex()}. Load the document's text again (simhbase load), or delete it"
+            f"the sketch of the document {shown(key[_WORD.size :])} in the table fingerprints is damaged: "
+            f"{error}. Its key is {key.hex()}. Load the document's text again (simhbase load), or delete it"
         ) from error
+
+
+def whole_sketch(document: str, sketch: bytes, size: int) -> bytes:
+    """The sketch of a document. Raises StoreFailed if it has another size."""
+    if len(sketch) != size:
+        raise StoreFailed(
+            f"the sketch of the document {shown(document.encode())} is damaged: it has {len(sketch)} bytes "
+            f"instead of {size}. Load the document's text again (simhbase load), or delete it"
+        )
+    return sketch
 
 
 def usable_sketch(key: bytes, value: bytes) -> bytes:

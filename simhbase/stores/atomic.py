@@ -63,7 +63,7 @@ class BaseStore(Generic[R]):
     def warnings(self) -> Sequence[str]:
         return ()
 
-    def recount(self) -> Sequence[str]:
+    def recount(self, *, repair: bool) -> Sequence[str]:
         return ()
 
     def require_writable(self) -> None: ...
@@ -172,9 +172,7 @@ class LockedRecords(ABC):
     @abstractmethod
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None: ...
 
-    def compare_and_set(
-        self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
-    ) -> bool:
+    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         with self._store.exclusive():
             (found,) = self.get([key])
             if (found and found.value) != expected:

@@ -134,13 +134,11 @@ class Records(Protocol):
         """Rows in key order from `start` (inclusive) until before `stop` (empty: the end), in batches of
         bounded size."""
 
-    def compare_and_set(
-        self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
-    ) -> bool:
+    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         """Set `value` atomically if the key holds `expected` (None: is absent). True if the key holds `value`
         now, even if it did before: a call may be executed twice, and callers of whom only one may succeed
-        must set different values. The new version is not lower than the old one. never_empty: the key never
-        holds an empty value, which saves HBase a read."""
+        must set different values. The new version is not lower than the old one. Neither value may be empty,
+        which HBase could not tell from an absent one."""
 
     def approximate_size(self) -> Size: ...
 
@@ -231,9 +229,10 @@ class AtomicStore(Store, Protocol):
     @property
     def largest_commit(self) -> int: ...
 
-    def recount(self) -> Sequence[str]:
+    def recount(self, *, repair: bool) -> Sequence[str]:
         """Count the rows of each table again. For a store that notices by its counts that rows are lost: what
-        is left can be read then. Returns the tables whose counts were wrong."""
+        is left can be read then, only by this object without `repair`. Returns the tables whose counts are,
+        or were, wrong."""
 
     def commit(self, changes: Changes) -> None:
         """Make all changes or none, durably."""

@@ -58,7 +58,7 @@ class Meta:
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         """As `Records.compare_and_set`."""
         before = None if expected is None else checked(key, expected)
-        return self._rows.compare_and_set(key, before, checked(key, value), never_empty=True)
+        return self._rows.compare_and_set(key, before, checked(key, value))
 
     def delete(self, keys: Sequence[bytes]) -> None:
         self._rows.delete(keys)
@@ -87,8 +87,9 @@ def _is_whole(key: bytes, value: bytes) -> bool:
 
 
 def shown(key: bytes) -> str:
-    """The name of a row, for messages."""
-    return repr(key.decode(errors="backslashreplace"))
+    """The name of a row, for messages: bytes that are no text, and control characters, as their codes."""
+    text = key.decode(errors="backslashreplace")
+    return "'" + "".join(each if each.isprintable() else repr(each)[1:-1] for each in text) + "'"
 
 
 def remedy(key: bytes) -> str:

@@ -18,7 +18,7 @@ from tests.command_line import COMMAND
 from tests.history import PAUSE, Journal, Sharing
 
 AHEADS = (0, -300_000, 300_000)  # milliseconds by which clocks of workers are ahead; opening takes it off
-PATIENCE = 120.0  # seconds for all to begin
+PATIENCE = 300.0  # seconds for all to begin
 HOUR = 3_600.0
 
 

@@ -17,10 +17,13 @@ from simhbase.stores import open_store
 from simhbase.stores.base import Access, Cell, RecordTable
 from tests.adversary.faults import Faults, lasting
 
+CHECKED = "check: "  # begins the error of a check that has found problems
+LEFT_OUT = "migrate: rows were left out"  # a migration tells so, and deletes nothing for their sake
+
 
 @dataclass(frozen=True)
 class Row:
-    """One that may be damaged. named: as errors name it; operations: that must fail."""
+    """One that may be damaged. named: as errors and checks name it; operations: that must fail."""
 
     table: RecordTable
     key: bytes
@@ -28,9 +31,24 @@ class Row:
     operations: Sequence[str]
 
 
+def meta_row(name: str, remedy: str, *operations: str) -> Row:
+    named = rf"the row '{name}' of the table meta of \S+ is damaged: its checksum differs\. {remedy}"
+    counted = rf"{CHECKED}.*rows of the table meta.*'{name}': {remedy}"
+    return Row("meta", name.encode(), f"{named}|{counted}", (*operations, "check"))
+
+
+def document_row(document: str) -> Row:
+    """A lookup without sketches needs no such row in a store that changes all tables in one step."""
+    key = document_key(document)
+    named = rf"the row of the document '{document}' in the table documents is damaged: its checksum differs"
+    counted = rf"{CHECKED}.*unreadable rows.*documents {key.hex()}"
+    named = f"{named}|{counted}|{LEFT_OUT}"
+    return Row("documents", key, named, ("documents", "stored", "migrate", "check"))
+
+
 META = (
-    Row("meta", b"profile", "profile", ("open", "check", "migrate")),
-    Row("meta", b"muted", "mute", ("find", "claim", "check")),
+    meta_row("profile", "Restore the store from a copy", "open", "open to write", "migrate"),
+    meta_row("muted", "'simhbase check --repair' removes the list", "find", "claim"),
 )
 
 
@@ -45,9 +63,7 @@ def mutate(value: bytes, chance: random.Random) -> bytes:
 def damage_a_row(faults: Faults, rows: Sequence[Row] = META) -> str:
     """Of meta, or of a document that no worker changes."""
     victim = faults.chance.choice(list(faults.victims))
-    # A lookup without sketches needs no such row in a store that changes all tables in one step.
-    document = Row("documents", document_key(victim), "documents", ("documents", "check"))
-    row = faults.chance.choice([*rows, document])
+    row = faults.chance.choice([*rows, document_row(victim)])
     with faults.quiet():
         copied = copy_beside(faults)
         good = cell_of(faults.url, row)
@@ -58,7 +74,7 @@ def damage_a_row(faults: Faults, rows: Sequence[Row] = META) -> str:
                 require_errors(faults, row.named, row.operations, victim, copied)
             finally:
                 lasting(lambda: put(faults.url, row, good))
-    return f"damage a row: {row.named}"
+    return f"damage a row: {row.key.decode() if row.table == 'meta' else row.table}"
 
 
 def cell_of(url: str, row: Row) -> Cell:
@@ -114,7 +130,7 @@ def require_errors(
         "claim": on_index(lambda index: claimed(index, value), "write"),
         "delete": on_index(lambda index: index.delete([victim]), "write"),
         "check": lambda: checked(faults.url),
-        "migrate": lambda: migrate(faults.url, copied, delete_missing=True),
+        "migrate": lambda: migrated(faults.url, copied),
     }
     before = documents_in(copied)
     for operation in operations:
@@ -135,8 +151,15 @@ def bare(value: int) -> FingerprintBatch:
 def checked(url: str) -> str:
     report = check(url)
     if not report.clean:
-        raise StoreFailed(f"check: {dict(report.problems)}, {report.examples}")
+        raise StoreFailed(f"{CHECKED}{dict(report.problems)}, {report.examples}")
     return "clean"
+
+
+def migrated(url: str, to: str) -> str:
+    report = migrate(url, to, delete_missing=True)
+    if report.unreadable_rows:
+        raise StoreFailed(f"{LEFT_OUT}: {report.unreadable_rows}")
+    return str(report)
 
 
 def documents_in(url: str) -> set[str]:

@@ -5,13 +5,14 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import TypeVar
 
 from simhbase.errors import PermanentError, RetryableError
 from tests.adversary.crew import Crew
+from tests.adversary.workers import clean
 from tests.relay import Relay
 
 FAULTS_AT_ONCE = 3
@@ -23,6 +24,15 @@ class Damage:
     """What was damaged from when to when, as errors name it: a regular expression."""
 
     named: str
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happened, from when to when."""
+
+    kind: str
     begin: float
     end: float
 
@@ -57,6 +67,7 @@ class Faults:
     happened: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)  # operations on what was damaged
     damages: list[Damage] = field(default_factory=list)
+    past: list[Fault] = field(default_factory=list)
     snapshots: list[Snapshot] = field(default_factory=list)
     over: Event = field(default_factory=Event)
     _under_way: list[str] = field(default_factory=list)
@@ -71,8 +82,10 @@ class Faults:
                     continue
                 kind = self.chance.choice(kinds)
                 self._under_way.append(kind.__name__)
+            begin = time.monotonic()
             fault = kind() or kind.__name__.replace("_", " ")
             self._under_way.remove(kind.__name__)
+            self.past.append(Fault(kind.__name__, begin, time.monotonic()))
             self.happened[fault] += 1
 
     def _kinds(self) -> list[Kind]:
@@ -98,8 +111,8 @@ class Faults:
             relay.cut()
 
     def quiet(self) -> AbstractContextManager[None]:
-        """Nobody writes for the block, where only one process can."""
-        return nullcontext()
+        """For the block nobody repairs what is damaged, nor writes where only one process can."""
+        return self.crew.without(clean)
 
     @contextmanager
     def damaged(self, named: str) -> Iterator[None]:

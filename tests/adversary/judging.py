@@ -11,9 +11,9 @@ import numpy as np
 
 from simhbase.admin.check import Checker
 from simhbase.admin.migrate import migrate
+from simhbase.errors import StoreUnreachable
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.index.mute import READ_AGAIN
 from simhbase.stores import drop_store
 from simhbase.stores.base import keeps_hints
 from tests.adversary.crew import Crew
@@ -24,7 +24,8 @@ from tests.history import FOREVER, History, Journal, K, Sharing, assert_settled,
 # Seconds after its beginning in which what was not acknowledged may take effect in a store that changes all
 # tables in one step: longer than connections hang here and servers and standbys are away.
 LATEST = 120.0
-NOTICED = READ_AGAIN + 5.0  # seconds after a damage in which a call that met it may end
+NOTICED = 10.0  # seconds after a damage in which a call that met it ends, as a process that says so ends
+RECOVERED = 60.0  # seconds after a fault in which servers may not have recovered yet
 
 
 @dataclass(frozen=True)
@@ -95,20 +96,29 @@ def judged(what: Sharing, crew: Crew, faults: Faults, others: Sequence[str] = ()
 
 
 def assert_errors_named(crew: Crew, faults: Faults) -> Counter[str]:
-    """Every error of a worker passes, or names what was damaged while the call ran; counts them by kind."""
+    """Every error of a worker names what was damaged while the call ran, or passes; that the store cannot be
+    reached comes only while something is in the way, or has just been. Counts errors by kind."""
     kinds = Counter[str]()
+    in_the_way = [each for each in faults.past if each.kind != faults.kill_a_worker.__name__]
     for path in sorted(crew.folder.glob("*.errors")):
         for begin, end, kind, message, passes in Journal(path).lines():
-            named = [each for each in faults.damages if _may_meet(each, begin, end)]
-            assert passes or any(re.search(each.named, message) for each in named), (
-                f"{path.name}: {kind} without such damage ({[each.named for each in named]}): {message}"
+            if passes:
+                assert kind != StoreUnreachable.__name__ or any(
+                    begin <= each.end + RECOVERED and end >= each.begin for each in in_the_way
+                ), f"{path.name}: nothing was in the way: {message}"
+                kinds[kind] += 1
+                continue
+            met = [each.named for each in faults.damages if _may_meet(each, begin, end)]
+            assert any(re.search(named, message) for named in met), (
+                f"{path.name}: {kind} without such damage ({met}): {message}"
             )
-            kinds[kind if passes else f"{kind}, damaged"] += 1
+            kinds[f"{kind}, damaged"] += 1
     return kinds
 
 
 def _may_meet(damage: Damage, begin: float, end: float) -> bool:
-    return begin <= damage.end + NOTICED and end >= damage.begin
+    """True if a call that failed then ran beside the damage, and ended with it or soon after."""
+    return begin <= damage.end and damage.begin <= end <= damage.end + NOTICED
 
 
 def end_claims(index: Index, task: Task) -> None:

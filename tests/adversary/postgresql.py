@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from simhbase.index import open_index
 from tests.adversary.crew import Crew
-from tests.adversary.damage import META, Row, damage_a_row
+from tests.adversary.damage import META, damage_a_row, meta_row
 from tests.adversary.judging import assert_crowd
 from tests.adversary.servers import ServerFaults, emptied
 from tests.adversary.workers import Task, change
@@ -26,7 +26,7 @@ TIMEOUT = 20  # seconds
 WAITED = 3.0  # seconds: far longer than a commit takes
 FAR = 0x3333_3333_3333_3333  # near nothing else
 SECONDS = 60.0
-LAYOUT = Row("meta", b"layout", "layout", ("open", "check", "migrate"))
+LAYOUT = meta_row("layout", "Restore the store from a copy", "open", "open to write", "migrate")
 ACCESS = f"host replication simhbase {LOCALHOST}/32 trust\n"
 IN_STEP = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state <> 'async'"
 

@@ -78,12 +78,13 @@ class Task:
         return replace(self, journal=Journal(path), seed=self.seed * 100 + number)
 
     @contextmanager
-    def noting(self, *kinds: type[Exception]) -> Iterator[None]:
-        """Notes such an error, and goes on behind the block."""
-        begin = time.monotonic()
+    def noting(self, *kinds: type[Exception]) -> Iterator[list[Exception]]:
+        """Notes such an error, also in the list, and goes on behind the block."""
+        begin, noted = time.monotonic(), list[Exception]()
         try:
-            yield
+            yield noted
         except kinds as error:
+            noted.append(error)
             passes = isinstance(error, RetryableError)
             self.errors.note(begin, time.monotonic(), type(error).__name__, str(error), passes)
 
@@ -102,9 +103,11 @@ def repeat(task: Task, step: Step, access: Access = "write") -> None:
     opened again."""
     while True:
         with task.noting(RetryableError, PermanentError), task.opened(access) as index:
-            while True:
-                with task.noting(RetryableError):
+            lasting = False
+            while not lasting:
+                with task.noting(RetryableError, PermanentError) as noted:
                     step(index)
+                lasting = any(isinstance(error, PermanentError) for error in noted)
         time.sleep(PAUSE)
 
 

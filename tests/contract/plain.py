@@ -34,10 +34,8 @@ class Values:
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
         return ([(key, cell.value) for key, cell in rows] for rows in self.cells.iterate(start, stop))
 
-    def compare_and_set(
-        self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
-    ) -> bool:
-        return self.cells.compare_and_set(key, expected, value, never_empty=never_empty)
+    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
+        return self.cells.compare_and_set(key, expected, value)
 
     def increment(self, key: bytes) -> int:
         """Of stores with hints."""

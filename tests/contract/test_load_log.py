@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from simhbase.errors import StoreBusy, StoreUnreachable, UsageError
+from simhbase.errors import StoreBusy, StoreFailed, StoreUnreachable, UsageError
 from simhbase.index import load_log
 from simhbase.index.load_log import LoadLog, all_loads, finished_since, forget_load
 from simhbase.stores.base import Store
@@ -227,3 +227,19 @@ def test_parts_come_in_their_order_however_many_there_are(store, monkeypatch):
         log.advance([2 * number, 2 * number + 1])
     assert list(log.parts()) == list(range(10))
     stop(log)
+
+
+def test_a_lost_part_is_an_error_that_says_how_to_begin_again(store, short_lease):
+    """It was left out in silence, and what it covers was loaded twice or not at all."""
+    first = LoadLog.begin(store, "a b", "task")
+    first.advance(["one", "two", "three"])
+    killed(first)
+    store.records("meta").delete([load_log._part_key("a b", 1)])
+    second = LoadLog.begin(store, "a b", "task")
+    with pytest.raises(StoreFailed, match=r"its write 2 of 3 is lost.*simhbase loads forget 'a b'"):
+        print(list(second.parts()))
+    killed(second)
+    third = LoadLog.begin(store, "a b", "task")  # finishes the load, and removes its parts
+    third.__exit__(None, None, None)
+    with pytest.raises(StoreBusy, match="taken over by another process"):
+        print(list(second.parts()))

@@ -205,14 +205,6 @@ def test_compare_and_set_needs_the_expected_value(records: Values) -> None:
 
 
 @of_each_table
-def test_compare_and_set_tells_an_empty_value_from_an_absent_one(records: Values) -> None:
-    assert not records.compare_and_set(b"a", b"", b"1")
-    assert records.compare_and_set(b"a", None, b"")
-    assert not records.compare_and_set(b"a", None, b"1")
-    assert records.compare_and_set(b"a", b"", b"1")
-
-
-@of_each_table
 def test_a_repeated_compare_and_set_has_succeeded(records: Values) -> None:
     records.put([(b"a", b"1")])
     assert [records.compare_and_set(b"a", b"1", b"2") for _ in range(2)] == [True, True]
@@ -226,15 +218,6 @@ def test_compare_and_set_after_a_delete_finds_the_key_absent(records: Values) ->
     records.delete([b"a"])
     assert not records.compare_and_set(b"a", b"1", b"2")
     assert records.compare_and_set(b"a", None, b"2")
-
-
-@of_each_table
-def test_compare_and_set_of_keys_that_are_never_empty(records: Values) -> None:
-    assert not records.compare_and_set(b"a", b"1", b"2", never_empty=True)
-    assert records.compare_and_set(b"a", None, b"1", never_empty=True)
-    assert not records.compare_and_set(b"a", None, b"2", never_empty=True)
-    assert records.compare_and_set(b"a", b"1", b"2", never_empty=True)
-    assert records.get([b"a"]) == [b"2"]
 
 
 def test_increment_counts_from_one_in_64_bits_big_endian(hinting: Backend) -> None:

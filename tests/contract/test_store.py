@@ -38,7 +38,7 @@ USES: dict[str, Callable[[Store], object]] = {
     "deleting": lambda store: store.records("meta").delete([b"a"]),
     "scanning": lambda store: store.records("meta").scan([b"a"], 1),
     "iterating over records": lambda store: list(store.records("meta").iterate()),
-    "comparing and setting": lambda store: store.records("meta").compare_and_set(b"a", None, b""),
+    "comparing and setting": lambda store: store.records("meta").compare_and_set(b"a", None, b"1"),
     "the size of records": lambda store: store.records("meta").approximate_size(),
     "putting a version": lambda store: store.records("documents").put([(b"a", b"")], 1),
     "deleting a version": lambda store: store.records("documents").delete([b"a"], [1]),

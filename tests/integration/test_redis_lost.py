@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -11,12 +12,16 @@ import redis as redis_py
 
 import simhbase
 from simhbase.admin.administrator import Administrator
-from simhbase.admin.check import MISCOUNTED
+from simhbase.admin.check import MISCOUNTED, UNSKETCHED
+from simhbase.admin.removal import Removal
 from simhbase.errors import StoreFailed, StoreUnreachable, TablesMissing
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
+from simhbase.model import Document
 from simhbase.profile import Profile
 from simhbase.stores import create_store, drop_store
+from simhbase.stores.base import Access, AtomicStore
+from tests.command_line import texts
 from tests.redis import Redis
 from tests.relay import LOCALHOST, Relay
 from tests.services import started
@@ -77,6 +82,8 @@ USES: dict[str, Callable[[Index], object]] = {
     "delete": lambda index: index.delete(["d1"]),
     "mute": lambda index: index.mute(ids=["d1"]),
     "unmute": lambda index: index.unmute(ids=["d1"]),
+    "change": lambda index: index.store.records("meta").delete([b"muted"]),
+    "count": lambda index: cast(AtomicStore, index.store).recount(repair=True),
 }
 
 
@@ -151,13 +158,17 @@ OF_DOCUMENTS = [lose for name, lose in LOSSES.items() if name not in ("a set of 
 def test_what_reads_all_rows_says_that_some_are_lost(
     redis: Redis, url: str, lose: "Callable[[redis_py.Redis[bytes]], object]", tmp_path: Path
 ) -> None:
-    """Also a migration that deletes; a repair counts what is left, and every row agrees then."""
+    """Also a migration that deletes. A check counts what is left and changes nothing; after a repair all rows
+    agree."""
     copy = f"rocksdb:{tmp_path}/copy"
     simhbase.migrate(url, copy)
     with raw(redis) as client:
         lose(client)
-    with pytest.raises(StoreFailed, match="check --repair"):
-        simhbase.check(url)
+    for _ in range(2):
+        report = simhbase.check(url)
+        assert report.problems[MISCOUNTED] == len(report.examples[MISCOUNTED])
+        assert report.documents >= len(NAMES) - 1
+        assert not report.clean
     with open_index(url) as index, pytest.raises(StoreFailed, match="check --repair"):
         Administrator(index).stats(exact=True)
     if lose in OF_DOCUMENTS:
@@ -169,19 +180,56 @@ def test_what_reads_all_rows_says_that_some_are_lost(
             simhbase.migrate(url, copy, delete_missing=True)
         with open_index(copy) as index:
             assert len(index) == len(NAMES)
-    assert MISCOUNTED in simhbase.check(url, repair=True).problems
+    asked = list[Removal]()
+    assert MISCOUNTED in simhbase.check(url, repair=True, agree=asked.append).problems
+    assert sum(each.removed for each in asked) == sum(report.removable.values()), "counted before the repair"
     report = simhbase.check(url)
     assert report.clean
     with open_index(url) as index:
         assert len(index) == report.documents >= len(NAMES) - 1
 
 
+@pytest.mark.parametrize("access", ["read", "write"])
+@pytest.mark.parametrize("profile", [PROFILE, Profile(), Profile(scheme="minhash")], ids=str)
+def test_a_lookup_that_leads_to_a_lost_set_of_listings_is_an_error(
+    redis: Redis, profile: Profile, access: Access
+) -> None:
+    """It said that there is no match, and a claim was accepted."""
+    url, (text, other) = redis.empty_store("lost"), texts(2)
+    with simhbase.open(url, create=profile) as index:
+        index.add([Document("d", text)])
+    with open_index(url, access=access) as index, raw(redis) as client:
+        client.delete(first_set(client, "fingerprints"))
+        with pytest.raises(StoreFailed, match=r"lists no document.*check --repair"):
+            print(index.find(text))
+        if access == "write":
+            with pytest.raises(StoreFailed, match=r"lists no document.*check --repair"):
+                print(index.claim("new", text))
+        assert not index.find(other).matches
+    assert MISCOUNTED in simhbase.check(url, repair=True).problems
+    with open_index(url) as index:
+        if profile.scheme == "minhash":  # the listing had the sketch
+            assert UNSKETCHED in simhbase.check(url).problems
+            assert not index.find(text).matches
+            index.add([Document("d", text)])
+        assert [match.id for match in index.find(text).matches] == ["d"]
+
+
+@pytest.mark.parametrize("profile", [PROFILE, Profile()], ids=str)
+def test_a_lookup_that_needs_a_lost_set_of_documents_is_an_error(redis: Redis, profile: Profile) -> None:
+    url, (text,) = redis.empty_store("lost"), texts(1)
+    with simhbase.open(url, create=profile) as index, raw(redis) as client:
+        index.add([Document("d", text, {"lang": "en"})])
+        client.delete(first_set(client, "documents"))
+        with pytest.raises(StoreFailed, match=r"'d' is listed, and not stored.*check --repair"):
+            print(index.find(text, tags={"lang": "en"}))
+
+
 def test_partly_read_tables_are_verified_too(redis: Redis, url: str) -> None:
     """A part of a check, and a scan by a prefix that many sets share."""
     with raw(redis) as client:
         client.delete("lost:documents")
-    with pytest.raises(StoreFailed, match="check --repair"):
-        simhbase.check(url, part=(1, 100))
+    assert simhbase.check(url, part=(1, 100)).examples[MISCOUNTED] == ["documents"]
     with open_index(url) as index, pytest.raises(StoreFailed, match="check --repair"):
         index.store.records("documents").scan([b"\x01", b"\x02"], 5)
 

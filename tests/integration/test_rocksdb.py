@@ -243,7 +243,7 @@ def test_a_reader_sees_what_is_only_in_the_log(url: str, opened: Callable[..., S
         lambda store: store.commit(Changes(1, KEYS, KEYS[:0])),
         lambda store: store.records("meta").put([(b"a", b"")]),
         lambda store: store.records("meta").delete([b"a"]),
-        lambda store: store.records("meta").compare_and_set(b"a", None, b""),
+        lambda store: store.records("meta").compare_and_set(b"a", None, b"1"),
     ],
 )
 def test_a_reader_cannot_write(

@@ -15,7 +15,7 @@ from simhbase import Document, Profile
 from simhbase.admin.check import STRAY_LISTING, STRAY_ROW, UNSKETCHED, WRONG_ROW, Checker, CheckReport
 from simhbase.drawers import banding
 from simhbase.drawers.rowkeys import decode
-from simhbase.errors import ProfileMismatch, UsageError
+from simhbase.errors import ProfileMismatch, StoreFailed, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.sketches import fingerprints as fingerprints_of
 from simhbase.fingerprint.sketches import mismatches_of
@@ -395,7 +395,7 @@ def test_groups_are_the_components_of_the_similar_pairs():
 
 
 @PROFILES
-def test_a_lost_sketch_is_told_its_document_is_no_match_and_loading_again_mends_it(url, profile):
+def test_a_lost_sketch_is_an_error_and_loading_again_mends_it(url, profile):
     a, b = texts(2)
     with simhbase.open(url, create=profile) as index:
         documents = [Document("a", a), Document("b", b)]
@@ -407,7 +407,8 @@ def test_a_lost_sketch_is_told_its_document_is_no_match_and_loading_again_mends_
             key, table = document_key("a"), index.store.records("documents")
             (cell,) = table.get([key])
             table.put([(key, Entry(fingerprint).encode(key))], cell.version)
-        assert index.find(a, min_similarity=0.5).matches == ()
+        with pytest.raises(StoreFailed, match=r"lists no document|it has 0 bytes instead of"):
+            index.find(a, min_similarity=0.5)
         assert found(index.find(b)) == ["b"]
         for repair in (False, True):
             assert checked(index, repair=repair).problems[UNSKETCHED] == 1

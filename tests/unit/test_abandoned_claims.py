@@ -5,8 +5,9 @@ import signal
 import numpy as np
 import pytest
 
-from simhbase.admin.check import ABANDONED, STRAY_LISTING, Checker
+from simhbase.admin.check import ABANDONED, STRAY_LISTING, UNREADABLE, Checker
 from simhbase.admin.vacuum import DAY, Vacuum
+from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claim_batch import ClaimContext, ClaimKind
 from simhbase.index.writer import DocumentBatch, HintingWriter
@@ -64,6 +65,26 @@ def test_a_check_leaves_a_young_claim_alone_and_ends_an_old_one(server):
     assert found[ABANDONED] == 1
     assert ABANDONED not in checked(server, LATER)
     assert stored_in(server.state) == before
+
+
+def test_a_repair_leaves_a_young_claim_alone_also_if_it_is_damaged():
+    """It was removed at once: a near claim that had not seen it yet would have been accepted, too."""
+    server = left_by_a_dead_worker(lease=0.01)
+    store = SimulatedStore(server.ask)
+    ((key, cells),) = [row for batch in store.document_cells.iterate() for row in batch]
+    ((token, cell),) = cells.items()
+    store.document_cells.put(token, [(key, cell.value[:-1])], [cell.version])
+    near = ClaimContext(store, SCHEME, lambda: NOW + 1000, lease=0.01, waiting=Quiet())
+    for repair in (False, True):
+        report = Checker(store, SCHEME, repair, DAY, lambda: NOW + 1000).check()
+        assert report.problems == {UNREADABLE: 1}
+        assert not report.clean
+        with pytest.raises(StoreFailed, match=r"a claim of the document 'a'.*a day after it was written"):
+            claims_of(near, ["b"], batch(A ^ 1))
+    assert Checker(store, SCHEME, True, DAY, lambda: LATER).check().problems == {UNREADABLE: 1}
+    assert Checker(store, SCHEME, False, DAY, lambda: LATER).check().clean
+    (claim,) = claims_of(near, ["b"], batch(A ^ 1)).claims
+    assert claim.accepted
 
 
 def test_a_vacuum_removes_what_an_ended_claim_has_left(server):

@@ -9,6 +9,7 @@ from simhbase.errors import StoreFailed
 from simhbase.index import rows
 from simhbase.index.rows import Entry, Obsolete, PendingCell, State
 from simhbase.stores.checked import CHECKSUM_BYTES, checked
+from simhbase.stores.meta import shown
 from simhbase.stores.strings import Strings
 
 F = 0x0123456789ABCDEF
@@ -92,6 +93,27 @@ def test_a_row_with_any_bit_flipped_or_cut_or_under_another_key_is_damaged(kind)
             decode(key, each)
     with pytest.raises(StoreFailed, match="is damaged"):
         decode(key[:-1] + b"2", value)
+
+
+@pytest.mark.parametrize(
+    ("name", "as_told"),
+    [
+        (b"claims/\x8a\x01\\", r"'claims/\x8a\x01\'"),
+        ("新闻 1".encode(), "'新闻 1'"),
+        (b"a\nb\xff", r"'a\nb\xff'"),
+    ],
+)
+def test_names_in_messages_show_bytes_that_are_no_text_once(name, as_told):
+    """Backslashes were doubled."""
+    assert shown(name) == as_told
+    for key, decode in (
+        (b"\0" * 4 + name, Entry.decode),
+        (b"\0" * 4 + name, PendingCell.decode),
+        (b"\0" * 8 + name, rows.listed_sketch),
+    ):
+        with pytest.raises(StoreFailed) as said:
+            decode(key, b"damaged")
+        assert f"of the document {as_told} in the table" in str(said.value)
 
 
 def flipped(value: bytes, bit: int) -> bytes:

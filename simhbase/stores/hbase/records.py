@@ -92,15 +92,12 @@ class HBaseRecords:
         """Rows in key order. Can be continued after an error."""
         return self._scans.iterate(start, stop)
 
-    def compare_and_set(
-        self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
-    ) -> bool:
+    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         """Set a value if the key holds the expected one: at the server's time, or that of the replaced cell
         if it is later.
 
         If the value was not set or the answer was lost, the cell is read: true if it holds the value, because
-        a gateway may execute a call twice and return the second result. HBase does not distinguish an absent
-        cell from an empty value, so a read beforehand does.
+        a gateway may execute a call twice and return the second result.
         """
         with self._client.writing(self._table) as operation:
 
@@ -108,8 +105,6 @@ class HBaseRecords:
                 cell = self._get(operation, [key]).get(key)
                 return cell and cell.value
 
-            if not expected and not never_empty and (found := held()) != expected:
-                return found == value
             while True:
                 request = self._table.compare_and_set(key, expected, value)
                 results, problem = self._client.write_once(operation, tasks([request]))

@@ -106,9 +106,7 @@ class PostgresRecords:
             yield [(key, Cell(value, version)) for key, value, version in rows]
             start = after_key(rows[-1][0])
 
-    def compare_and_set(
-        self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
-    ) -> bool:
+    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         if expected is None:
             statement = (
                 f"INSERT INTO {self._table} VALUES (%b, %b, 0) ON CONFLICT (key) DO NOTHING RETURNING key"

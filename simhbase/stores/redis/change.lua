@@ -162,17 +162,17 @@ local function directory()
   return { call('GET', prefix .. ARGV[2]) or '', call('HGET', KEYS[1], ARGV[2]) }
 end
 
--- ARGV: table, first key, the key to stop before ('': none), most rows, names of sets. Returns the rows of each
--- set, until they are as many.
+-- ARGV: table, first key, the key to stop before ('': none), most rows, '1' if sets must be as the directory
+-- says, names of sets. Returns the rows of each set, until they are as many.
 local function read()
   local tab, left, answer = ARGV[2], tonumber(ARGV[5]), {}
   local first, above = split(tab, ARGV[3])
   local last, below = split(tab, ARGV[4])
-  for i = 6, #ARGV do
+  for i = 7, #ARGV do
     local set, name = ARGV[i], prefix .. tab .. ':' .. ARGV[i]
     local there = call('ZCARD', name)
     local noted = call('BITFIELD_RO', prefix .. tab, 'GET', 'u32', '#' .. place(set))[1]
-    if there ~= noted then
+    if ARGV[6] == '1' and there ~= noted then
       return redis.error_reply(string.format('DAMAGED %s: %d rows of a set of %d are there', tab, there, noted))
     end
     local low = set == first and '[' .. escaped(above) or '-'
@@ -187,7 +187,8 @@ local function read()
   return answer
 end
 
--- ARGV: table. Writes its directory and count by the sets that are there. Returns 1 if they were right.
+-- ARGV: table, '1' to write. Makes its directory and count by the sets that are there. Returns the directory,
+-- and 1 if both were right.
 local function recount()
   local tab, total, sizes, last = ARGV[2], 0, {}, 0
   for at = 0, tab == 'meta' and 0 or SETS - 1 do
@@ -198,9 +199,11 @@ local function recount()
   local packed, noted = table.concat(sizes, '', 1, last), call('GET', prefix .. tab) or ''
   local is_right = sub(noted, 1, #packed) == packed and not string.find(noted, '[^%z]', #packed + 1)
   is_right = is_right and call('HGET', KEYS[1], tab) == tostring(total)
-  call('SET', prefix .. tab, packed)
-  call('HSET', KEYS[1], tab, total)
-  return is_right and 1 or 0
+  if ARGV[3] == '1' then
+    call('SET', prefix .. tab, packed)
+    call('HSET', KEYS[1], tab, total)
+  end
+  return { packed, is_right and 1 or 0 }
 end
 
 -- ARGV: how many index rows there are. Returns 1 if as many were counted.
@@ -221,6 +224,6 @@ local operations = {
 }
 local identity = table.remove(ARGV, 1)
 if identity ~= '' and call('HGET', KEYS[1], 'store') ~= identity then
-  return redis.error_reply('NOTABLES')
+  return redis.error_reply('NOTABLES the tables that were opened are gone')
 end
 return operations[ARGV[1]]()

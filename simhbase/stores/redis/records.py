@@ -33,6 +33,7 @@ class RedisRecords:
         self._read, self._write = f"reading {table} of", f"writing {table} of"
         self._sets = client.key(f"{table}:")
         self._name = 0 if table == "meta" else _NAME
+        self._left: bytes | None = None  # a directory of what is left
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
         commands = list[bytes]()
@@ -96,6 +97,8 @@ class RedisRecords:
 
     def _directory(self) -> NDArray[np.bool_]:
         """Which sets have rows, by place. Raises StoreFailed if they do not have as many as were counted."""
+        if self._left is not None:
+            return np.frombuffer(self._left, ">u4") > 0
         directory, count = self._client.rows(self._read, "directory", self._table)
         sizes = np.frombuffer(directory + b"\0" * (-len(directory) % 4), ">u4")
         if count is None or sizes.sum() != int(count):
@@ -113,7 +116,8 @@ class RedisRecords:
         names = [_named(first + place) for place in np.flatnonzero(directory[first:last]).tolist()]
         while names:
             some = names[:SETS_AT_ONCE]
-            found = self._client.rows(self._read, "read", self._table, start, stop, limit, *some)
+            bounds = start, stop, limit, int(self._left is None)
+            found = self._client.rows(self._read, "read", self._table, *bounds, *some)
             rows = [
                 _row(name, member) for name, members in zip(some, found, strict=False) for member in members
             ]
@@ -122,11 +126,17 @@ class RedisRecords:
                 start = after_key(rows[-1][0])
             names = names[len(found) - (len(rows) == limit) :]  # there may be more in the last one
 
-    def compare_and_set(
-        self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
-    ) -> bool:
+    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         given = (0, b"") if expected is None else (1, expected)
         return bool(self._client.change(self._write, "compare_and_set", self._table, key, *given, value))
+
+    def recount(self, *, repair: bool) -> bool:
+        """Count the rows again; true if that was right. repair: note what is there; otherwise this object
+        reads what is there from now on, whatever was noted."""
+        run = self._client.change if repair else self._client.rows
+        directory, is_right = run(f"counting {self._table} of", "recount", self._table, int(repair))
+        self._left = None if repair or is_right else directory
+        return bool(is_right)
 
     def approximate_size(self) -> Size:
         """Rows as counted, and bytes by a sample of the sets."""

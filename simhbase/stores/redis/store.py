@@ -171,8 +171,10 @@ class RedisStore(ServerStore[RedisRecords]):
             if not written:
                 raise StoreUnreachable(f"syncing {self.url}: the server has not written to disk in time")
 
-    def recount(self) -> Sequence[str]:
-        wrong = [table for table in self.tables if not self._client.change("counting", "recount", table)]
+    def recount(self, *, repair: bool) -> Sequence[str]:
+        wrong = [table for table, each in self._records.items() if not each.recount(repair=repair)]
+        if not repair:  # without the lock, index rows cannot be counted exactly
+            return wrong
         with self.exclusive():
             is_right = self._client.change("counting", "recount_index", self.drawers.count())
         return wrong if is_right else [*wrong, "index"]
