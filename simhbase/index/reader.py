@@ -153,9 +153,9 @@ class Reader:
             found = self.store.read_consistent(lambda: self._near(fingerprints, bounds, since, tags))
         if found.lost:
             raise StoreFailed(
-                f"reading {self.store.url}: {found.lost[0]}, so rows of the store are lost. Restore its data; "
-                "or run 'simhbase check --repair', which removes what leads to lost rows, and load the lost "
-                "documents again"
+                f"reading {self.store.url}: {found.lost[0]}, so rows of the store are lost. Restore its "
+                "data; or run 'simhbase check --repair', which removes what leads to lost rows, and load the "
+                "lost documents again"
             )
         return found
 
