@@ -110,8 +110,8 @@ def require_errors(
     copied: str,
     held: Index | None = None,
 ) -> None:
-    """Each operation fails, and names what is damaged; the copy keeps all its documents. held: an index that
-    was opened before the damage; otherwise each operation opens one."""
+    """Each operation fails, and names what is damaged; the copy keeps all documents that no worker changes.
+    held: an index that was opened before the damage; otherwise each operation opens one."""
     value = faults.victims[victim]
 
     def on_index(call: Callable[[Index], object], access: Access = "read") -> Callable[[], object]:
@@ -132,10 +132,9 @@ def require_errors(
         "check": lambda: checked(faults.url),
         "migrate": lambda: migrated(faults.url, copied),
     }
-    before = documents_in(copied)
     for operation in operations:
         faults.require_error(operation, calls[operation], named)
-    missing = before - documents_in(copied)
+    missing = faults.victims.keys() - documents_in(copied)
     assert not missing, f"{len(missing)} documents are gone from a copy, the first {min(missing)}"
 
 

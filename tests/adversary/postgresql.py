@@ -26,7 +26,7 @@ TIMEOUT = 20  # seconds
 WAITED = 3.0  # seconds: far longer than a commit takes
 FAR = 0x3333_3333_3333_3333  # near nothing else
 SECONDS = 60.0
-LAYOUT = meta_row("layout", "Restore the store from a copy", "open", "open to write", "migrate")
+LAYOUT = meta_row("layout", "Restore the store from a copy", "find", "claim", "delete")
 ACCESS = f"host replication simhbase {LOCALHOST}/32 trust\n"
 IN_STEP = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state <> 'async'"
 
