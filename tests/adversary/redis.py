@@ -29,11 +29,15 @@ MISSED = (
     "the tables that were opened are gone|have lost their profile while they were open"
     f"|there are no tables with the prefix {NAME}"
 )
-# How errors name a lost directory of documents.
+# How errors name a lost directory of documents, and a lost set of listings.
 UNLISTED = (
     r"reading documents of \S+: "
     r"(\d+ rows were counted, and the directory has \d+|documents: \d+ rows of a set of \d+ are there)"
     rf"|{CHECKED}.*tables that have lost rows.*documents"
+)
+LEADS_NOWHERE = (
+    r"reading \S+: the fingerprint [0-9a-f]{16} is in the index and lists no document"
+    rf"|{CHECKED}.*tables that have lost rows.*fingerprints"
 )
 SECONDS = 60.0
 
@@ -47,7 +51,7 @@ class RedisFaults(ServerFaults):
     _held: Index | None = None
 
     def _of_all_data(self) -> list[Kind]:
-        return [self.lose_all_keys, self.restart_empty, self.lose_the_bitmap]
+        return [self.lose_all_keys, self.restart_empty, self.lose_the_bitmap, self.lose_a_set]
 
     @staticmethod
     def url_at(server: Server) -> str:
@@ -119,11 +123,20 @@ class RedisFaults(ServerFaults):
     def lose_the_bitmap(self) -> None:
         """The server evicts the key that says which sets of documents there are; a repair makes it again."""
         victim = self.chance.choice(list(self.victims))
+        self._evict(f"{NAME}:documents".encode(), UNLISTED, ("stored", "check", "migrate"), victim)
+
+    def lose_a_set(self) -> None:
+        """The server evicts listings; a repair makes them again by the documents."""
+        victim = self.chance.choice(list(self.victims))
+        listings = f"{NAME}:fingerprints:".encode() + self.victims[victim].to_bytes(8)[:2]
+        self._evict(listings, LEADS_NOWHERE, ("find", "claim", "check"), victim)
+
+    def _evict(self, key: bytes, named: str, operations: Sequence[str], victim: str) -> None:
         copied = copy_beside(self)
-        with self.quiet(), self.damaged(UNLISTED):
-            self.server.command("DEL", f"{NAME}:documents")
+        with self.quiet(), self.damaged(named):
+            self.server.command("DEL", key)
             try:
-                require_errors(self, UNLISTED, ("stored", "check", "migrate"), victim, copied)
+                require_errors(self, named, operations, victim, copied)
             finally:
                 lasting(lambda: check(self.url, repair=True))
         assert check(self.url).clean
