@@ -22,7 +22,6 @@ def shown(outcome: Outcome) -> str:
     return json.dumps(vars(outcome))
 
 
-@pytest.mark.full
 def test_a_folder_loses_nothing_and_hides_no_damage(tmp_path: Path, record_property):
     """Kills, power cuts and damaged files beside readers lose no document, and answer no lookup wrongly."""
     record_property("adversary", shown(oppose_rocksdb(Contest(tmp_path, 10, seed=1))))
