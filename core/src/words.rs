@@ -4,7 +4,8 @@
 use crate::dictionary::{Dictionary, END_HAN, FIRST_HAN, LONGEST};
 use crate::normal::{Normal, PROPERTIES, WORD};
 
-const AT_ONCE: usize = 1 << 12; // characters looked up at once: what is known of them stays in the cache
+const AT_ONCE: usize = 1 << 10; // characters looked up at once: what is known of them stays in the cache
+const AHEAD: usize = 4; // characters of words that are looked up at once; few words are longer
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -30,27 +31,29 @@ fn kind(point: u32) -> Kind {
     }
 }
 
-/// Words of the dictionary that begin at a character. ranks: by length; lengths: how many lengths were followed.
+/// Words of the dictionary that begin at a character.
 #[derive(Clone, Copy, Default)]
 struct Beginning {
-    ranks: [u16; LONGEST],
-    lengths: u8,
+    ranks: [u16; AHEAD], // by length
+    next: (u32, u32),    // a node and its child, if there are longer ones
 }
 
-/// The best way from a character to the end of its run: its log probability, and where it goes next.
-#[derive(Clone, Copy, Default)]
-struct Way {
-    cost: f64,
-    next: u32,
+/// A step from a node of the trie to its child, for the words that begin at a place.
+#[derive(Clone, Copy)]
+struct Step {
+    place: u32,
+    parent: u32,
+    slot: u32,
 }
 
 #[derive(Default)]
 pub struct Cutter {
     codes: Vec<u16>,
     beginnings: Vec<Beginning>,
-    under_way: Vec<(u32, u32, u32)>, // place, slot and base of beginnings that may go on
-    ways: Vec<Way>,
-    came_from: Vec<[u8; 4]>, // by state the most probable one before it
+    under_way: Vec<Step>, // beginnings that may go on
+    costs: Vec<f64>,            // log probability of the best way from a character to the end of its run
+    lengths: Vec<u8>,           // of the first word on this way
+    came_from: Vec<[u8; 4]>,    // by state the most probable one before it
     pub tokens: Vec<(u32, u32)>,
 }
 
@@ -84,7 +87,7 @@ impl Cutter {
         let mut singles = begin;
         let mut at = begin;
         while at < end {
-            let next = self.ways[at].next as usize;
+            let next = at + self.lengths[at] as usize;
             if next > at + 1 {
                 self.join(points, singles, at, dictionary);
                 self.tokens.push((at as u32, next as u32));
@@ -98,71 +101,88 @@ impl Cutter {
     /// From the end of the text on. What is not Han ends a run.
     fn find_ways(&mut self, points: &[u32], dictionary: &Dictionary) {
         self.codes.clear();
-        self.codes.extend(points.iter().map(|&point| if is_han(point) { dictionary.code(point) } else { 0 }));
+        let code = |point: u32| if is_han(point) { dictionary.code(point) } else { 0 };
+        self.codes.extend(points.iter().map(|&point| code(point)));
         self.codes.resize(points.len() + LONGEST, 0);
-        self.ways.clear();
-        self.ways.resize(points.len() + 1, Way::default());
+        self.costs.clear();
+        self.costs.resize(points.len() + LONGEST, 0.0);
+        self.lengths.resize(points.len(), 0);
         let mut end = points.len();
         while end > 0 {
             let begin = end.saturating_sub(AT_ONCE);
             self.look_up(begin, end, dictionary);
-            for at in (begin..end).rev() {
-                self.ways[at] = match is_han(points[at]) {
-                    true => self.best_way(at, &self.beginnings[at - begin], dictionary),
-                    false => Way::default(),
-                };
-            }
+            self.choose(begin, points, dictionary);
             end = begin;
         }
     }
 
-    #[inline(always)]
-    fn best_way(&self, at: usize, found: &Beginning, dictionary: &Dictionary) -> Way {
-        let mut best = Way { cost: f64::NEG_INFINITY, next: at as u32 + 1 };
-        for (length, &rank) in found.ranks[..found.lengths as usize].iter().enumerate() {
-            let next = at + length + 1;
-            let cost = dictionary.cost(rank) + self.ways[next].cost;
-            if cost >= best.cost {
-                best = Way { cost, next: next as u32 };
+    /// Of the words at every character the one on the best way; of equal ones the longest.
+    fn choose(&mut self, begin: usize, points: &[u32], dictionary: &Dictionary) {
+        let mut behind: [f64; AHEAD] = std::array::from_fn(|length| self.costs[begin + self.beginnings.len() + length]);
+        for (place, found) in self.beginnings.iter().enumerate().rev() {
+            let at = begin + place;
+            let (mut cost, mut length) = (f64::NEG_INFINITY, 0);
+            for ahead in (0..AHEAD).rev() {
+                let other = dictionary.cost(found.ranks[ahead]) + behind[ahead];
+                length = if other > cost { ahead + 1 } else { length };
+                cost = if other > cost { other } else { cost };
             }
+            if found.next.0 > 0 {
+                (cost, length) = self.longer(at, found.next, (cost, length), dictionary);
+            }
+            if length == 0 {
+                length = 1;
+                cost = if is_han(points[at]) { dictionary.unknown() + behind[0] } else { 0.0 };
+            }
+            behind = std::array::from_fn(|ahead| if ahead == 0 { cost } else { behind[ahead - 1] });
+            self.costs[at] = cost;
+            self.lengths[at] = length as u8;
         }
-        if best.cost == f64::NEG_INFINITY {
-            best = Way { cost: dictionary.unknown() + self.ways[at + 1].cost, next: at as u32 + 1 };
+    }
+
+    #[cold]
+    fn longer(&self, at: usize, next: (u32, u32), best: (f64, usize), dictionary: &Dictionary) -> (f64, usize) {
+        let ((mut parent, mut slot), mut best) = (next, best);
+        for length in AHEAD + 1..LONGEST {
+            let node = dictionary.node(slot);
+            if node.parent() != parent {
+                break;
+            }
+            let cost = dictionary.cost(node.rank()) + self.costs[at + length];
+            if cost >= best.0 && cost > f64::NEG_INFINITY {
+                best = (cost, length);
+            }
+            (parent, slot) = (slot, node.base() + self.codes[at + length] as u32);
         }
         best
     }
 
-    /// Finds the words of the dictionary at every character, one more character at a time, so that many reads of
-    /// the trie are under way at once.
+    /// Finds the words of the dictionary at every character, one more character at a time. What will be read is fetched
+    /// a round before, so that many reads are under way at once: the trie is larger than a processor's cache.
     fn look_up(&mut self, begin: usize, end: usize, dictionary: &Dictionary) {
-        self.beginnings.resize(AT_ONCE, Beginning::default());
+        let codes = &self.codes[begin..];
+        self.beginnings.clear();
         self.under_way.clear();
-        for (place, &code) in self.codes[begin..end].iter().enumerate() {
-            let node = dictionary.node(code as u32);
-            let is_there = node.parent() == 0 && code != 0;
-            self.beginnings[place].ranks[0] = node.rank();
-            self.beginnings[place].lengths = is_there as u8;
-            if is_there {
-                self.under_way.push((place as u32, code as u32, node.base()));
-            }
+        for (place, &code) in codes[..end - begin].iter().enumerate() {
+            self.beginnings.push(Beginning::default());
+            self.under_way.push(Step { place: place as u32, parent: 0, slot: code as u32 });
         }
-        for length in 1..LONGEST {
+        for length in 0..AHEAD {
             let mut left = 0;
             for number in 0..self.under_way.len() {
-                let (place, slot, base) = self.under_way[number];
-                let child = base + self.codes[begin + place as usize + length] as u32;
-                let node = dictionary.node(child);
-                let is_there = node.parent() == slot;
-                let found = &mut self.beginnings[place as usize];
-                found.ranks[length] = node.rank();
-                found.lengths += is_there as u8;
-                self.under_way[left] = (place, child, node.base());
+                let Step { place, parent, slot } = self.under_way[number];
+                let node = dictionary.node(slot);
+                let is_there = node.parent() == parent;
+                self.beginnings[place as usize].ranks[length] = node.rank() * is_there as u16;
+                let child = node.base() + codes[place as usize + length + 1] as u32;
+                dictionary.fetch(child * is_there as u32);
+                self.under_way[left] = Step { place, parent: slot, slot: child };
                 left += is_there as usize;
             }
             self.under_way.truncate(left);
-            if left == 0 {
-                break;
-            }
+        }
+        for step in &self.under_way {
+            self.beginnings[step.place as usize].next = (step.parent, step.slot);
         }
     }
 
