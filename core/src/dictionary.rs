@@ -5,6 +5,7 @@
 //! number of words and the words of each section. Numbers smaller than 64 bits fill words together.
 
 use crate::hash::fmix64;
+use crate::table::fetch;
 use std::cmp::Reverse;
 
 pub const FIRST_HAN: u32 = 0x4E00; // jieba's own range
@@ -79,17 +80,9 @@ impl Dictionary {
         Node(self.nodes[slot as usize])
     }
 
-    /// Makes the processor fetch a node that is read soon.
     #[inline(always)]
     pub fn fetch(&self, slot: u32) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-            // SAFETY: fetching reads nothing that the program would see, and is allowed for any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.nodes.as_ptr().wrapping_add(slot as usize).cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = slot;
+        fetch(self.nodes, slot as usize);
     }
 
     #[inline(always)]

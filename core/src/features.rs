@@ -8,7 +8,7 @@
 use crate::dictionary::Dictionary;
 use crate::growing::Growing;
 use crate::hash::{chain, fmix64, murmur128, GOLDEN};
-use crate::keyed::{Keyed, Numbering};
+use crate::keyed::{Keyed, Numbering, Values};
 use crate::normal::{encode, Normal};
 use crate::words::Cutter;
 use std::cmp::Reverse;
@@ -45,7 +45,7 @@ pub struct Options {
     pub top: usize, // keep the heaviest, ties by the word's bytes; 0 keeps all
     pub min_length: usize,
     pub stop_words: HashSet<u64, Keyed>, // first 64 bits of their digests
-    pub idf: HashMap<u64, u64, Keyed>,
+    pub idf: Values,
     pub unknown: u64, // IDF of other words
     pub is_wide: bool,
     pub dictionary: Option<Arc<Dictionary>>,
@@ -122,6 +122,7 @@ impl Features {
                     continue;
                 }
                 self.weights.push(1);
+                options.idf.fetch(digest[0]);
                 if keeps_tokens || options.keeps_tokens() {
                     self.tokens.extend_from_slice(&self.token);
                     self.ends.push(self.tokens.len());
@@ -176,7 +177,7 @@ impl Features {
                 Weights::Count => *weight,
                 Weights::Capped => (*weight).min(1 + distinct / CAPPED_BY),
                 Weights::Saturated => saturated(*weight, self.words),
-                _ => *weight * options.idf.get(&digest[0]).copied().unwrap_or(options.unknown),
+                _ => *weight * options.idf.get(digest[0]).unwrap_or(options.unknown),
             };
         }
         if options.top > 0 || matches!(options.weights, Weights::Idf | Weights::Levels) {

@@ -1,6 +1,7 @@
 //! Sets of hashes whose slots depend on a random key of the process, so that a text made to collide still takes
 //! linear time. Entries are compared by their 64 bits: no result depends on the key.
 
+use crate::table::fetch;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
 
@@ -88,6 +89,46 @@ impl Numbering {
             let place = self.place(self.hashes[number]);
             self.slots[place] = number as u32 + 1;
         }
+    }
+}
+
+/// Values by hash.
+pub struct Values(Vec<(u64, u64)>);
+
+impl Values {
+    const NONE: u64 = u64::MAX; // no value
+
+    pub fn new(pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> Self {
+        let mut values = Values(vec![(0, Self::NONE); (2 * pairs.len() + 1).next_power_of_two()]);
+        for (hash, value) in pairs {
+            let place = values.place(hash);
+            values.0[place] = (hash, value);
+        }
+        values
+    }
+
+    pub fn get(&self, hash: u64) -> Option<u64> {
+        Some(self.0[self.place(hash)].1).filter(|&value| value != Self::NONE)
+    }
+
+    /// To be called well before `get`.
+    #[inline(always)]
+    pub fn fetch(&self, hash: u64) {
+        fetch(&self.0, self.first(hash));
+    }
+
+    #[inline(always)]
+    fn first(&self, hash: u64) -> usize {
+        slot(hash) as usize & (self.0.len() - 1)
+    }
+
+    #[inline(always)]
+    fn place(&self, hash: u64) -> usize {
+        let mut place = self.first(hash);
+        while self.0[place].1 != Self::NONE && self.0[place].0 != hash {
+            place = (place + 1) & (self.0.len() - 1);
+        }
+        place
     }
 }
 

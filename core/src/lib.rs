@@ -302,7 +302,7 @@ impl Pipeline {
             top,
             min_length,
             stop_words: stop_words.iter().map(|word| first_half(word)).collect::<HashSet<_, _>>(),
-            idf: idf.iter().map(|(word, &value)| (first_half(word), value)).collect(),
+            idf: keyed::Values::new(idf.iter().map(|(word, &value)| (first_half(word), value))),
             unknown,
             is_wide: bits == 128,
             dictionary: dictionary.map(|each| each.0.clone()),

@@ -43,8 +43,11 @@ impl Permutations {
 
     fn minima(&self, shingles: &[u32], least: &mut [u32]) {
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
+        if is_x86_feature_detected!("avx512f") {
             // SAFETY: the processor has these instructions.
+            return unsafe { minima_avx512(shingles, &self.factors, &self.terms, least) };
+        } else if is_x86_feature_detected!("avx2") {
+            // SAFETY: as above.
             return unsafe { minima_avx2(shingles, &self.factors, &self.terms, least) };
         }
         minima(shingles, &self.factors, &self.terms, least);
@@ -72,6 +75,16 @@ fn minima(shingles: &[u32], factors: &[[u32; AT_ONCE]], terms: &[[u32; AT_ONCE]]
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn minima_avx2(s: &[u32], factors: &[[u32; AT_ONCE]], terms: &[[u32; AT_ONCE]], least: &mut [u32]) {
+    minima(s, factors, terms, least);
+}
+
+/// The same loop, compiled for vectors of 512 bits.
+///
+/// # Safety
+/// The processor must have AVX-512F.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn minima_avx512(s: &[u32], factors: &[[u32; AT_ONCE]], terms: &[[u32; AT_ONCE]], least: &mut [u32]) {
     minima(s, factors, terms, least);
 }
 

@@ -50,10 +50,10 @@ struct Step {
 pub struct Cutter {
     codes: Vec<u16>,
     beginnings: Vec<Beginning>,
-    under_way: Vec<Step>, // beginnings that may go on
-    costs: Vec<f64>,            // log probability of the best way from a character to the end of its run
-    lengths: Vec<u8>,           // of the first word on this way
-    came_from: Vec<[u8; 4]>,    // by state the most probable one before it
+    under_way: Vec<Step>,    // beginnings that may go on
+    costs: Vec<f64>,         // log probability of the best way from a character to the end of its run
+    lengths: Vec<u8>,        // of the first word on this way
+    came_from: Vec<[u8; 4]>, // by state the most probable one before it
     pub tokens: Vec<(u32, u32)>,
 }
 
