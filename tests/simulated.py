@@ -25,13 +25,18 @@ from simhbase.stores.arrays import limited, to_bytes
 from simhbase.stores.base import (
     RECORD_TABLES,
     Cell,
+    DrawerHits,
     DrawerRows,
     IndexRows,
     NamedCells,
+    NearLimits,
+    NearRows,
     RecordTable,
     Row,
     Size,
     Version,
+    hits_by_read,
+    near_rows,
     now,
 )
 
@@ -242,6 +247,9 @@ class SimulatedStore:
     def read_consistent(self, read: Callable[[], T]) -> T:
         return read()
 
+    def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
+        return near_rows(self, value, prefixes, limits)
+
     def refresh(self) -> None:
         pass
 
@@ -328,6 +336,9 @@ class SimulatedDrawers:
         found = self._table.many("scan", to_bytes(prefixes), number=enough)
         rows = fingerprints_of(b"".join(key for rows in found for key, _ in rows))
         yield limited(0, np.array(list(map(len, found)), dtype=np.int64), rows, limit)
+
+    def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
+        return hits_by_read(self, value, prefixes, bits, limit)
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         found = self._table.ask(Call("index", "iterate", (start, stop)))

@@ -18,6 +18,8 @@ from simhbase.drawers.layout import layout as layout_called
 KEY_BYTES = 13
 PREFIX_BYTES = 5
 FLAG = 4  # place of the flag in a row key
+_FLAG_BITS = 8
+_BEHIND_BITS = 24  # in a word that begins with a prefix
 _KEY = np.dtype([("segment", ">u4"), ("flag", "u1"), ("fingerprint", ">u8")])
 # The same 13 bytes for writing: segment and flag are the first 5 bytes of one word, whose other 3
 # the fingerprint covers. So `drawer` has to be written first.
@@ -44,8 +46,11 @@ class _Moves:
 
 
 @lru_cache
-def _moves(name: str, bits: int) -> _Moves:
-    """Cached by the layout's name: hashing a Layout would take as long as computing the prefixes."""
+def _moves_of_tables(name: str, bits: int) -> list[list[tuple[int, int, int]]]:
+    """Per table and run: shift to the right, mask, and shift to the left into a prefix of 40 bits.
+
+    Cached by the layout's name: hashing a Layout would take as long as computing the prefixes.
+    """
     tables = []
     for table in layout_called(name, bits).tables:
         room = SEGMENT_BITS
@@ -53,12 +58,19 @@ def _moves(name: str, bits: int) -> _Moves:
         for run in table:
             width = min(run.width, room)
             room -= width
-            moves.append((bits - run.start - width, (1 << width) - 1, room + SEGMENT_BITS))
+            moves.append((bits - run.start - width, (1 << width) - 1, room + _FLAG_BITS))
         tables.append([move for move in moves if move[1]])
+    return tables
+
+
+@lru_cache
+def _moves(name: str, bits: int) -> _Moves:
+    tables = _moves_of_tables(name, bits)
     runs = max(map(len, tables))
     padded = np.array([moves + [(0, 0, 0)] * (runs - len(moves)) for moves in tables], dtype=np.uint64)
     right, mask, left = np.ascontiguousarray(padded.transpose(2, 1, 0))[..., np.newaxis]
-    flags = np.arange(1, len(tables) + 1, dtype=np.uint64) << np.uint64(SEGMENT_BITS - 8)
+    left += np.uint64(_BEHIND_BITS)
+    flags = np.arange(1, len(tables) + 1, dtype=np.uint64) << np.uint64(_BEHIND_BITS)
     return _Moves(right, mask, left, flags[:, np.newaxis])
 
 
@@ -76,60 +88,8 @@ def _drawers(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uin
     return drawers
 
 
-@dataclass(frozen=True, slots=True)
-class _Lanes:
-    """The same for one fingerprint as a Python integer, with a lane of 192 bits per run and table.
-
-    copies: multiplied by a fingerprint, gives a copy in each lane, shifted so that the run is in place within
-    the lane's middle 64 bits; mask: these bits; bits: size of all lanes of a run, the first run lowest;
-    tables: ones in these; flags: flags in their places there.
-    """
-
-    copies: int
-    mask: int
-    bits: int
-    tables: int
-    flags: int
-
-
-_LANE_WORDS = 3
-
-
-@lru_cache
-def _lanes(name: str, bits: int) -> _Lanes:
-    moves = _moves(name, bits)
-    runs, tables, _ = moves.right.shape
-    lane = 64 * _LANE_WORDS
-    copies = mask = flags = 0
-    for table in range(tables):
-        place = (tables - 1 - table) * lane + 64
-        flags |= int(moves.flags[table, 0]) << place
-        for run in range(runs):
-            right, run_mask, left = (
-                int(part[run, table, 0]) for part in (moves.right, moves.mask, moves.left)
-            )
-            copies |= 1 << (place + left - right)
-            mask |= run_mask << (place + left)
-            place += tables * lane
-    return _Lanes(copies, mask, tables * lane, (1 << tables * lane) - 1, flags)
-
-
-def _prefixes_of_one(fingerprint: int, layout: Layout) -> NDArray[np.uint8]:
-    lanes = _lanes(layout.name, layout.bits)
-    runs = fingerprint * lanes.copies & lanes.mask
-    drawers = lanes.flags
-    while runs:
-        drawers |= runs & lanes.tables
-        runs >>= lanes.bits
-    words = np.frombuffer(drawers.to_bytes(lanes.bits // 8), np.uint8)
-    return words.reshape(1, -1, 8 * _LANE_WORDS)[..., 8 : 8 + PREFIX_BYTES]
-
-
 def prefixes(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8]:
     """Key prefixes of drawers: uint64 (n,) -> uint8 (n, tables, 5)."""
-    if len(fingerprints) == 1:
-        # Eight NumPy calls would take a fifth of the time of a lookup.
-        return _prefixes_of_one(int(fingerprints[0]), layout)
     rows = _drawers(fingerprints, layout).T.astype(_WORD, order="C")
     return rows.view(np.uint8).reshape(*rows.shape, _WORD.itemsize)[..., :PREFIX_BYTES]
 
@@ -148,13 +108,40 @@ def probes(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8
     return rows.view(np.uint8).reshape(*rows.shape, _WORD.itemsize)[..., :PREFIX_BYTES]
 
 
+def probes_of(fingerprint: int, layout: Layout) -> list[bytes]:
+    """The prefixes of `probes` for one fingerprint, as bytes: NumPy calls would take longer than reading the
+    drawers."""
+    found = []
+    for number, moves, flips in _probing(layout.name, layout.bits):
+        for right, mask, left in moves:
+            number |= (fingerprint >> right & mask) << left
+        found.append(number.to_bytes(PREFIX_BYTES))
+        found += [(number ^ flip).to_bytes(PREFIX_BYTES) for flip in flips] if flips else ()
+    return found
+
+
+@lru_cache
+def _probing(name: str, bits: int) -> list[tuple[int, list[tuple[int, int, int]], list[int]]]:
+    """Flag, moves and flips of each table."""
+    tables = _moves_of_tables(name, bits)
+    return list(zip(range(1, len(tables) + 1), tables, _flips_of_tables(name, bits), strict=True))
+
+
+@lru_cache
+def _flips_of_tables(name: str, bits: int) -> list[list[int]]:
+    """Per table, the bits that a lookup flips, in a prefix of 40 bits."""
+    found = layout_called(name, bits)
+    widths = [len(named) if found.flips else 0 for named in found.named_bits()]
+    return [[1 << (8 * PREFIX_BYTES - 1 - bit) for bit in range(width)] for width in widths]
+
+
 @lru_cache
 def _flips(name: str, bits: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Table of each probe, and the bit of its drawer that is flipped: two arrays (probes,)."""
-    widths = [len(named) for named in layout_called(name, bits).named_bits()]
-    tables = np.repeat(np.arange(len(widths)), [width + 1 for width in widths])
-    flipped = [flip for width in widths for flip in (0, *(1 << (63 - bit) for bit in range(width)))]
-    return tables, np.array(flipped, dtype=np.uint64)
+    flips = _flips_of_tables(name, bits)
+    tables = np.repeat(np.arange(len(flips)), [1 + len(each) for each in flips])
+    flipped = np.array([flip for each in flips for flip in (0, *each)], dtype=np.uint64)
+    return tables, flipped << np.uint64(_BEHIND_BITS)
 
 
 @lru_cache

@@ -9,6 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.fingerprint.pipeline import TextFingerprint
+
 Chosen = slice | NDArray[np.bool_] | NDArray[np.int32 | np.int64] | list[int] | list[bool]
 
 
@@ -41,6 +43,11 @@ class FingerprintBatch:
 
     def __getitem__(self, chosen: Chosen) -> Self:
         return type(self)(self.values[chosen], self.sketches[chosen])
+
+    @property
+    def single(self) -> TextFingerprint:
+        """The only text of this batch, of at most 64 bits."""
+        return TextFingerprint(self.values.item(), self.sketches.tobytes())
 
     def sketch_bytes(self) -> list[bytes]:
         """Each sketch as stored in tables."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ SLOTS = 128
 BITS = (1, 2, 4, 8, 16, 32)
 COUNTED = 128  # features: sketches do not count further
 NUMBERS = 4  # bytes
+Sketch = bytes  # the class below has a property of this name
 
 _MOST_SLOTS = 4096
 _LEAST_BITS = 64  # of a sketch: long enough that no text has all zeros, which mean "no sketch", by chance
@@ -78,6 +80,23 @@ class SketchParameters:
         """Number of features, from sketches that are sized: uint8 (n, bytes) -> uint8 (n,)."""
         return sketches[:, self.signature_bytes].clip(max=COUNTED)  # a damaged byte may be larger
 
+    def mismatches_between(self, a: Sketch, b: Sketch) -> int:
+        """Number of differing slots of two sketches, `slots` + 1 if their numbers differ: like
+        pair_mismatches for many."""
+        if self.numbered and a[-NUMBERS:] != b[-NUMBERS:]:
+            return self.slots + 1
+        size = self.signature_bytes
+        differing = int.from_bytes(a[:size]) ^ int.from_bytes(b[:size])
+        width = self.bits
+        while width > 1:  # a slot's lowest bit becomes 1 if any of its bits is
+            width //= 2
+            differing |= differing >> width
+        return (differing & _lowest_bits(self.slots, self.bits)).bit_count()
+
+    def features_of(self, sketch: Sketch) -> int:
+        """Number of features, from a sketch that is sized."""
+        return min(sketch[self.signature_bytes], COUNTED)
+
     @property
     def standard_error(self) -> float:
         """Upper bound of the standard error of an estimated similarity: that of the share p of equal slots,
@@ -104,3 +123,9 @@ class SketchParameters:
         """Largest number of mismatching slots with at least this estimated similarity."""
         counts = range(self.slots + 1)
         return bisect_right(counts, -similarity, key=lambda count: -self.similarity_of(count)) - 1
+
+
+@lru_cache
+def _lowest_bits(slots: int, bits: int) -> int:
+    """An integer with a one in the lowest bit of each slot."""
+    return sum(1 << slot * bits for slot in range(slots))

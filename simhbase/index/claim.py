@@ -33,7 +33,7 @@ from simhbase.index.claim_batch import (
     stored_outcome,
 )
 from simhbase.index.mute import Hidden
-from simhbase.index.reader import Reader
+from simhbase.index.reader import Asked, Reader
 from simhbase.index.selection import OthersOfBatch, duplicates_of
 from simhbase.index.writer import AtomicWriter, DocumentBatch, admitted, alive_since, known
 from simhbase.interrupt import interrupt_pending
@@ -450,7 +450,7 @@ class _Group:
         """The documents rows of claims, and what is stored near each, up to a reader's usual limits."""
         ids = [self.batch.ids[number] for number in numbers]
         read = self.context.beside(lambda: self.context.read_rows(ids))
-        near = self.context.reader().near(self.batch.fingerprints[list(numbers)], self.kind.bounds)
+        near = self.context.reader().near(self.batch.fingerprints[list(numbers)], Asked(self.kind.bounds))
         others = [
             [match for match in matches if match.id != document]
             for document, matches in zip(ids, near.matches, strict=True)

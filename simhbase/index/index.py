@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from simhbase.errors import PermanentError, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
-from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.fingerprint.pipeline import Fingerprinter, TextFingerprint
 from simhbase.frames import (
     ClaimList,
     Documents,
@@ -31,6 +31,7 @@ from simhbase.frames import (
     decided,
     document_rows,
     shown,
+    text_problem,
     text_rows,
 )
 from simhbase.index import rows
@@ -43,6 +44,7 @@ from simhbase.index.reader import (
     DRAWER_LIMIT,
     IDS_LIMIT,
     LISTING_GROWTH,
+    Asked,
     Reader,
     expired_before,
     live_entries,
@@ -558,7 +560,13 @@ class Index:
         k, min_similarity, since, tags: see Query, which the methods for several texts take. Raises UsageError
         for bounds that the scheme does not have or cannot guarantee, a time in the future, and invalid tags.
         """
-        return self.find_many([text], Query(k, min_similarity, since, tags or {}))[0]
+        asked = self._reader.asked(Query(k, min_similarity, since, {} if tags is None else tags))
+        if problem := text_problem(text):
+            return Lookup(None, reason=problem)
+        fingerprinter = self.fingerprinter
+        with timed(self.metrics, "fingerprint", 1):
+            found, reason = fingerprinter.fingerprint_one(text)
+        return Lookup(None, reason=reason) if reason else self._find_one(found, asked)
 
     def find_many(
         self,
@@ -591,6 +599,11 @@ class Index:
         self.store.refresh()
         with self._operation("find", len(fingerprints)):
             return self.reader.find(fingerprints, query)
+
+    def _find_one(self, text: TextFingerprint, asked: Asked) -> Lookup:
+        self.store.refresh()
+        with self._operation("find", 1):
+            return self.reader.find_one(text, asked)
 
     def find_fingerprints(
         self, fingerprints: NDArray[np.uint64] | Sequence[int], query: Query = Query()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +19,29 @@ from simhbase.drawers.rowkeys import PREFIX_BYTES, numbers_of
 from simhbase.drawers.scheme import Bounds, Distances, Scheme
 from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.pipeline import TextFingerprint
 from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.index import rows
 from simhbase.index.moment import milliseconds
 from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.rows import Entry
 from simhbase.index.tags import Tags, required_tags
-from simhbase.index.writer import Known, alive_since, batch_of, first_listed, known
+from simhbase.index.writer import Known, alive_since, batch_of, first_listed, first_sketch, known
 from simhbase.metrics import Metrics
 from simhbase.model import Fingerprint, Lookup, Match, Query
 from simhbase.slices import bounded_slices, ranges
-from simhbase.stores.base import DrawerRows, Store, keeps_hints, now
+from simhbase.stores.base import (
+    Cell,
+    DrawerHits,
+    DrawerRows,
+    NearLimits,
+    NearRows,
+    Row,
+    Store,
+    keeps_hints,
+    listed_rows,
+    now,
+)
 from simhbase.stores.meta import shown
 
 DRAWER_LIMIT = 10_000
@@ -36,9 +49,10 @@ IDS_LIMIT = 1_000
 LISTING_GROWTH = 8
 MOST_LISTED = 64  # times the limit: listing stops here if nothing wanted was found
 CHUNK_ROWS = 1 << 20  # rows compared at once
-FEW = 64  # rows; below this a loop is as fast as NumPy's calls
+ALL_BITS = 64
 TOLD_AT_ONCE = 1 << 14  # fingerprints whose sketches are read at once
 
+N = TypeVar("N", "Near", "NearOne")
 _Near = tuple[NDArray[np.int64], NDArray[np.uint64], Distances]  # query, fingerprint, bits
 
 
@@ -69,6 +83,24 @@ class Near:
     lost: list[str]
 
 
+class NearOne(NamedTuple):
+    """Documents near one text: see Near."""
+
+    matches: list[Match]
+    truncated: bool
+    cut: bool
+    lost: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What counts as a match. since: the lowest version; tags: what a document must have."""
+
+    bounds: Bounds
+    since: int = 0
+    tags: Tags = ()
+
+
 # Query, document id, the fingerprint that lists it, its distance in bits, the listing's value.
 Led = tuple[int, str, int, int, bytes]
 
@@ -96,7 +128,8 @@ class Reader:
     drawer_limit: maximum rows read per drawer, None for no limit. ids_limit: maximum documents listed per
     fingerprint, up to MOST_LISTED times as many if none of those match. A lookup that exceeds either is
     marked `truncated`. hidden: muted documents. Documents under a muted fingerprint are not read at all,
-    those muted by id count towards the limits. record: called with the drawer rows read.
+    those muted by id count towards the limits. record: called with the drawer rows read, by
+    `find`.
     """
 
     store: Store
@@ -108,28 +141,159 @@ class Reader:
     hidden: Hidden = NOTHING_HIDDEN
     record: Callable[[DrawerRows], None] | None = None
 
+    def asked(self, query: Query) -> Asked:
+        """What a query asks for. Raises UsageError for one that cannot be answered."""
+        since = 0 if query.since is None else milliseconds(query.since, self.clock())
+        tags = required_tags(query.tags) if query.tags != {} else ()
+        return Asked(self.scheme.bounds(query.k, query.min_similarity), since, tags)
+
     def find(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:
         """Find the documents near each of n texts. Raises UsageError for a query that cannot be answered."""
-        bounds = self.scheme.bounds(query.k, query.min_similarity)
-        since = None if query.since is None else milliseconds(query.since, self.clock())
-        tags = required_tags(query.tags)
-        near = self.near(fingerprints, bounds, since, tags)
-        self._look_behind(near, fingerprints, bounds, since, tags)
+        asked = self.asked(query)
+        if len(fingerprints) == 1 and self.record is None:
+            return [self.find_one(fingerprints.single, asked)]
+        near = self.near(fingerprints, asked)
+        self._look_behind(near, fingerprints, asked)
         lookups = [
             Lookup(Fingerprint(fingerprint), tuple(sorted(matches)), truncated or cut)
             for fingerprint, matches, truncated, cut in zip(
                 fingerprints.values.tolist(), near.matches, near.truncated, near.cut, strict=True
             )
         ]
+        self._count(lookups)
+        return lookups
+
+    def find_one(self, text: TextFingerprint, asked: Asked) -> Lookup:
+        """Find the documents near one text. Lists more documents if none of those listed match, as all may
+        have expired, be too old or have other tags."""
+        matches, truncated, cut, _ = self.near_one(text, asked)
+        limit = self.ids_limit
+        while cut and not matches and limit < MOST_LISTED * self.ids_limit:
+            limit *= LISTING_GROWTH
+            more, _, cut, _ = replace(self, ids_limit=limit, metrics=None).near_one(text, asked)
+            matches, cut = sorted(more)[: self.ids_limit], cut or len(more) > self.ids_limit
+        lookup = Lookup(Fingerprint(text.value), tuple(sorted(matches)), truncated or cut)
+        self._count([lookup])
+        return lookup
+
+    def _count(self, lookups: Sequence[Lookup]) -> None:
         if self.metrics is not None:
             self.metrics.count("lookups", len(lookups))
             if truncated := sum(lookup.truncated for lookup in lookups):
                 self.metrics.count("truncated_lookups", truncated)
-        return lookups
 
-    def _look_behind(
-        self, near: Near, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None, tags: Tags
-    ) -> None:
+    def near_one(self, text: TextFingerprint, asked: Asked) -> NearOne:
+        """The documents near one text: the answer of `near`, without arrays."""
+        return self._without_loss(lambda: self._near_one(text, asked))
+
+    def _near_one(self, text: TextFingerprint, asked: Asked) -> NearOne:
+        earliest = max(asked.since, expired_before(self.store, self.clock()))
+        verifies = bool(self._asks_documents or earliest or asked.tags)
+        found = self._read_one(text, asked.bounds, verifies=verifies)
+        if self.metrics is not None:
+            _tell_of_one(self.metrics, found.hits)
+        cut, lost, led = False, list[str](), dict[str, tuple[int, Row]]()
+        for fingerprint, listed in found.listed.items():
+            cut |= len(listed) > self.ids_limit
+            for row in listed[: self.ids_limit]:
+                led.setdefault(rows.listing_id(row[0]), (fingerprint, row))
+            if not listed and not keeps_hints(self.store):
+                lost.append(_unlisted(fingerprint))
+        if verifies and self._lists_stored:
+            lost += [
+                _unstored(document) for document, (_, (key, _)) in led.items() if not found.documents[key]
+            ]
+        matches = []
+        for document, (fingerprint, row) in led.items():
+            entry = self._entry(document, fingerprint, row, found.documents, earliest, asked.tags)
+            if entry and (match := self._match(text, document, entry, asked.bounds)):
+                matches.append(match)
+        return NearOne(matches, found.hits.truncated, cut, lost)
+
+    def _read_one(self, text: TextFingerprint, bounds: Bounds, *, verifies: bool) -> NearRows:
+        prefixes = self.scheme.probes_of(text)
+        limits = NearLimits(
+            bounds.bits,
+            self.drawer_limit,
+            self.ids_limit + 1,
+            self.hidden.fingerprints,
+            rows.listed_document_key if verifies else None,
+        )
+        if self.scheme.listed_sketching is None:
+            return self.store.near(text.value, prefixes, limits)
+        return self.store.read_consistent(lambda: self._read_sketched(text, prefixes, bounds, limits))
+
+    def _read_sketched(
+        self, text: TextFingerprint, prefixes: Sequence[bytes], bounds: Bounds, limits: NearLimits
+    ) -> NearRows:
+        """Where fingerprints identify sketches, the first that each of a drawer lists says if it is near; a
+        lost one is to be decided document by document."""
+        sketching = self.scheme.listed_sketching
+        assert sketching is not None
+        first = replace(limits, bits=ALL_BITS, listed=1, document_key=None)
+        found = self.store.near(text.value, prefixes, first)
+        bits = dict[int, int]()
+        for fingerprint, listed in found.listed.items():
+            if not listed:
+                if not keeps_hints(self.store):
+                    bits[fingerprint] = 0
+                continue
+            sketch = first_sketch(listed)
+            _require_sketches([fingerprint], [sketch])
+            mismatches = sketching.mismatches_between(text.sketch, sketch)
+            is_lost = len(sketch) != sketching.bytes
+            if is_lost or bounds.include(sketching, text.sketch, sketch, mismatches):
+                bits[fingerprint] = 0
+        return listed_rows(self.store, replace(found.hits, bits=bits), limits)
+
+    def _entry(
+        self,
+        document: str,
+        fingerprint: int,
+        row: Row,
+        documents: Mapping[bytes, Cell | None],
+        earliest: int,
+        tags: Tags,
+    ) -> Entry | None:
+        """What a listing leads to now; None if that is not wanted. documents: empty if hints are always
+        right."""
+        key, listing = row
+        entry = Entry(fingerprint)
+        if documents:
+            cell = documents[key]
+            if cell is None:
+                return None
+            entry = Entry.decode(rows.listed_document_key(key), cell.value)
+            if not entry.stored or cell.version < earliest or not set(tags).issubset(entry.tags):
+                return None
+        if self.scheme.sketching is None:
+            return entry
+        sketch = entry.sketch
+        if self.scheme.listed_sketching:
+            if entry.fingerprint != fingerprint:  # it may have moved on since
+                moved = listed_sketches(self.store, {document: entry.fingerprint})
+                return replace(entry, sketch=moved.get(document, b""))
+            sketch = rows.listed_sketch(key, listing.value)
+        return replace(entry, sketch=rows.whole_sketch(document, sketch, self.scheme.sketching.bytes))
+
+    def _match(self, text: TextFingerprint, document: str, entry: Entry, bounds: Bounds) -> Match | None:
+        sketching, similarity = self.scheme.sketching, None
+        distance = self.scheme.bits_between(text.value, entry.fingerprint)
+        if sketching is not None and len(entry.sketch) == sketching.bytes:
+            mismatches = sketching.mismatches_between(text.sketch, entry.sketch)
+            similarity = sketching.similarity_of(mismatches)
+            is_near = distance <= bounds.bits and bounds.include(
+                sketching, text.sketch, entry.sketch, mismatches
+            )
+            distance = mismatches if self.scheme.listed_sketching else distance
+        else:
+            is_near = distance <= bounds.bits and (sketching is None or bounds.mismatches is None)
+        shared = self.scheme.shared_drawers(text.value, entry.fingerprint)
+        if not is_near or shared == () or self.hidden.hides(document, entry.fingerprint):
+            return None
+        return Match(distance, document, Fingerprint(entry.fingerprint), similarity, shared)
+
+    def _look_behind(self, near: Near, fingerprints: FingerprintBatch, asked: Asked) -> None:
         """Lists more documents for truncated queries without a match, as all that were listed may have
         expired, be too old or have other tags."""
         limit = self.ids_limit
@@ -138,19 +302,19 @@ class Reader:
             if not hidden:
                 return
             limit *= LISTING_GROWTH
-            reader = replace(self, ids_limit=limit, metrics=None)
-            more = reader.near(fingerprints[hidden], bounds, since, tags)
+            more = replace(self, ids_limit=limit, metrics=None).near(fingerprints[hidden], asked)
             for query, matches, cut in zip(hidden, more.matches, more.cut, strict=True):
                 near.matches[query] = sorted(matches)[: self.ids_limit]
                 near.cut[query] = cut or len(matches) > self.ids_limit
 
-    def near(
-        self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None = None, tags: Tags = ()
-    ) -> Near:
+    def near(self, fingerprints: FingerprintBatch, asked: Asked) -> Near:
         """The documents near each of n texts. Raises StoreFailed if rows are lost that would lead to some."""
-        found = self.store.read_consistent(lambda: self._near(fingerprints, bounds, since, tags))
+        return self._without_loss(lambda: self.store.read_consistent(lambda: self._near(fingerprints, asked)))
+
+    def _without_loss(self, read: Callable[[], N]) -> N:
+        found = read()
         if found.lost:  # unless the server failed over between two reads, they are missing again
-            found = self.store.read_consistent(lambda: self._near(fingerprints, bounds, since, tags))
+            found = read()
         if found.lost:
             raise StoreFailed(
                 f"reading {self.store.url}: {found.lost[0]}, so rows of the store are lost. Restore its "
@@ -159,27 +323,28 @@ class Reader:
             )
         return found
 
-    def _near(self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None, tags: Tags) -> Near:
-        leads = self.leads(fingerprints, bounds)
-        lost = [
-            f"the fingerprint {each:016x} is in the index and lists no document" for each in leads.unlisted
-        ]
+    def _near(self, fingerprints: FingerprintBatch, asked: Asked) -> Near:
+        leads = self.leads(fingerprints, asked.bounds)
+        lost = list(map(_unlisted, leads.unlisted))
         if not leads.led:
             return Near([[] for _ in range(len(fingerprints))], leads.truncated, leads.cut, lost)
-        earliest = max(since or 0, expired_before(self.store, self.clock()))
+        earliest = max(asked.since, expired_before(self.store, self.clock()))
         now: Now | None = None
-        if self._asks_documents or earliest or tags:
+        if self._asks_documents or earliest or asked.tags:
             ids = list(dict.fromkeys(document for _, document, *_ in leads.led))
             rows_of = dict(zip(ids, known(self.store, ids), strict=True))
-            now = live_entries({document: each for document, each in rows_of.items() if each}, earliest, tags)
-            # An embedded store takes over large writes table by table, documents last.
-            if self.store.multi_writer and not keeps_hints(self.store):
-                lost += [
-                    f"the document {shown(each.encode())} is listed, and not stored"
-                    for each in ids
-                    if not rows_of[each]
-                ]
-        return Near(self.matches(fingerprints, leads.led, now, bounds), leads.truncated, leads.cut, lost)
+            there = {document: each for document, each in rows_of.items() if each}
+            now = live_entries(there, earliest, asked.tags)
+            if self._lists_stored:
+                lost += [_unstored(each) for each in ids if each not in there]
+        matches = self.matches(fingerprints, leads.led, now, asked.bounds)
+        return Near(matches, leads.truncated, leads.cut, lost)
+
+    @property
+    def _lists_stored(self) -> bool:
+        """True if a listing always leads to a document. An embedded store takes over large writes table by
+        table, documents last."""
+        return self.store.multi_writer and not keeps_hints(self.store)
 
     def leads(
         self,
@@ -190,12 +355,12 @@ class Reader:
         """Where hints near each of n texts lead. listed_before: returns fingerprints whose listings are known
         already; called after the drawers are read."""
         candidates = self.candidates(fingerprints, bounds)
-        if self.metrics is not None:
-            _tell(self.metrics, candidates)
         if muted := self.hidden.fingerprints:
             # A document that changes to another fingerprint is listed under the new one first.
             hits = [hit for hit in candidates.hits if hit[1] not in muted]
             candidates = replace(candidates, hits=hits)
+        if self.metrics is not None:
+            _tell(self.metrics, candidates)
         cut = [False] * len(fingerprints)
         if not candidates.hits:
             return Leads([], candidates.truncated, cut, [])
@@ -229,8 +394,6 @@ class Reader:
         """Stored fingerprints near each of n texts by their bits (and sketches, if fingerprints identify
         sketches). They may have no documents."""
         wanted = self.scheme.probes(fingerprints)
-        if len(wanted) == 1:
-            return self._near_one(fingerprints, wanted[0], bounds)
         distinct, drawer = _each_once(wanted)
         asked = _DrawerQueries(drawer, len(distinct))
         truncated = np.zeros(len(wanted), dtype=np.bool_)
@@ -248,44 +411,11 @@ class Reader:
         once = _once((query, fingerprint, bits))
         return _candidates(once, truncated, sizes, sizes[drawer].max(axis=1))
 
-    def _near_one(
-        self, fingerprints: FingerprintBatch, wanted: NDArray[np.uint8], bounds: Bounds
-    ) -> NearFingerprints:
-        """Candidates of a single query. Simpler than a batch: its drawers are distinct, and few rows are
-        near."""
-        found: dict[int, int] = {}
-        truncated = False
-        sizes = np.zeros(len(wanted), dtype=np.int64)
-        for part in self._drawer_rows(wanted):
-            sizes[part.drawers] += np.diff(part.offsets)
-            found |= self._within_one(fingerprints.values, bounds.bits, part.fingerprints)
-            truncated |= len(part.truncated) > 0
-        if found and self.scheme.listed_sketching:
-            near: _Near = (
-                np.zeros(len(found), dtype=np.int64),
-                np.array(list(found), dtype=np.uint64),
-                np.array(list(found.values()), dtype=np.int64),
-            )
-            near = self._similar(fingerprints, near, self._told(near[1]), bounds)
-            return _candidates(near, np.array([truncated]), sizes, sizes.max(keepdims=True))
-        hits = [(0, value, bits) for value, bits in found.items()]
-        return NearFingerprints(hits, [truncated], int(sizes.sum()), [int(sizes.max())])
-
     def _drawer_rows(self, prefixes: NDArray[np.uint8]) -> Iterator[DrawerRows]:
         for part in self.store.drawers.read(prefixes, self.drawer_limit):
             if self.record is not None:
                 self.record(part)
             yield part
-
-    def _within_one(self, query: NDArray[np.uint64], most: int, values: NDArray[np.uint64]) -> dict[int, int]:
-        """Fingerprints within `most` bits of one, with their distances."""
-        if len(values) <= FEW:
-            wanted: int = query.item()
-            apart = self.scheme.bits_between
-            return {value: far for value in values.tolist() if (far := apart(value, wanted)) <= most}
-        bits = self.scheme.bits_apart(values, query)
-        places = np.flatnonzero(bits <= most)
-        return dict(zip(values[places].tolist(), bits[places].tolist(), strict=True))
 
     def _within(
         self, fingerprints: NDArray[np.uint64], most: int, part: DrawerRows, asked: _DrawerQueries
@@ -455,6 +585,14 @@ def led_to(hits: Sequence[tuple[int, int, int]], listed: Listings) -> Iterator[L
                 yield query, document, fingerprint, bits, held
 
 
+def _unlisted(fingerprint: int) -> str:
+    return f"the fingerprint {fingerprint:016x} is in the index and lists no document"
+
+
+def _unstored(document: str) -> str:
+    return f"the document {shown(document.encode())} is listed, and not stored"
+
+
 def live_entries(found: dict[str, Known], since: int, tags: Tags = ()) -> Now:
     """Entries of live documents with at least the version `since` and all tags."""
     wanted = set(tags)
@@ -576,3 +714,9 @@ def _tell(metrics: Metrics, candidates: NearFingerprints) -> None:
     for query in range(len(candidates.truncated)):
         metrics.observe("candidates", of_query[query])
         metrics.observe("largest_drawer", candidates.largest[query])
+
+
+def _tell_of_one(metrics: Metrics, hits: DrawerHits) -> None:
+    metrics.count("drawer_rows", hits.rows)
+    metrics.observe("candidates", len(hits.bits))
+    metrics.observe("largest_drawer", hits.largest)

@@ -251,6 +251,12 @@ def document_key(document_id: str) -> bytes:
     return _HASH.pack(mmh3.hash(encoded, 0, signed=False)) + encoded
 
 
+def listed_document_key(key: bytes) -> bytes:
+    """Row key of a document, given that of its listing."""
+    encoded = key[_WORD.size :]
+    return _HASH.pack(mmh3.hash(encoded, 0, signed=False)) + encoded
+
+
 def document_id(key: bytes) -> str:
     return key[_HASH.size :].decode(errors="backslashreplace")
 

@@ -17,7 +17,7 @@ from simhbase.drawers.join import concatenated, distinct
 from simhbase.drawers.scheme import Bounds, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.sketches import pair_mismatches
-from simhbase.index.reader import DRAWER_LIMIT, LISTING_GROWTH, Near, Reader
+from simhbase.index.reader import DRAWER_LIMIT, LISTING_GROWTH, Asked, Near, Reader
 from simhbase.model import Fingerprint, Match
 
 _FIRST_LISTING = 2  # documents of a near fingerprint to read first: the document itself and another
@@ -104,14 +104,14 @@ class _Selection:
         """Stored matches of n texts. Lists enough documents per fingerprint to include one that is not in
         this batch, as the batch may replace all of its own."""
         reader = replace(self._reader, drawer_limit=drawer_limit, ids_limit=_FIRST_LISTING, metrics=None)
-        found = reader.near(fingerprints, self._bounds)
+        found = reader.near(fingerprints, Asked(self._bounds))
         while numbers := [
             number
             for number, (matches, cut) in enumerate(zip(found.matches, found.cut, strict=True))
             if cut and self._may_hide(matches, reader.ids_limit)
         ]:
             reader = replace(reader, ids_limit=reader.ids_limit * LISTING_GROWTH)
-            more = reader.near(fingerprints[numbers], self._bounds)
+            more = reader.near(fingerprints[numbers], Asked(self._bounds))
             for place, number in enumerate(numbers):
                 found.matches[number] = more.matches[place]
                 found.truncated[number], found.cut[number] = more.truncated[place], more.cut[place]

@@ -455,7 +455,7 @@ def emptied_by(store: Store, leaving: Mapping[int, set[str]]) -> list[tuple[int,
     most = max(map(len, leaving.values()), default=0) + 1
     found = store.records("fingerprints").scan(prefixes, most)
     return [
-        (fingerprint, _first_sketch(listed))
+        (fingerprint, first_sketch(listed))
         for (fingerprint, ids), listed in zip(leaving.items(), found, strict=True)
         if ids.issuperset(rows.listing_id(key) for key, _ in listed)
     ]
@@ -466,10 +466,10 @@ def first_listed(store: Store, fingerprints: Sequence[int]) -> list[bytes | None
     lists no document."""
     prefixes = list(map(rows.listing_prefix, fingerprints))
     found = store.records("fingerprints").scan(prefixes, limit=1) if prefixes else []
-    return [_first_sketch(listed) if listed else None for listed in found]
+    return [first_sketch(listed) if listed else None for listed in found]
 
 
-def _first_sketch(listed: Sequence[Row]) -> bytes:
+def first_sketch(listed: Sequence[Row]) -> bytes:
     """The sketch of the first of some listings, b"" if there is none."""
     return rows.usable_sketch(listed[0][0], listed[0][1].value) if listed else b""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import cached_property
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from simhbase.drawers.layout import Layout
 from simhbase.errors import TablesMissing
@@ -17,18 +17,23 @@ from simhbase.stores.base import (
     TTL_ROW,
     Access,
     Cell,
+    NearLimits,
+    NearRows,
     Records,
     RecordTable,
+    Store,
     Version,
+    near_rows,
     now,
 )
 from simhbase.stores.meta import Meta
 from simhbase.stores.pool import Pool
 
 R = TypeVar("R", bound=Records)
+T = TypeVar("T")
 
 
-class BaseStore(Generic[R]):
+class BaseStore(ABC, Generic[R]):
     """A store that one process writes. What needs nothing done in most stores does nothing here."""
 
     tables = ATOMIC_TABLES
@@ -54,6 +59,12 @@ class BaseStore(Generic[R]):
     def now(self) -> int:
         return now()
 
+    @abstractmethod
+    def read_consistent(self, read: Callable[[], T]) -> T: ...
+
+    def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
+        return self.read_consistent(lambda: near_rows(cast(Store, self), value, prefixes, limits))
+
     def arrange(self, layout: Layout | None) -> None: ...
 
     def refresh(self) -> None: ...
@@ -77,7 +88,7 @@ class BaseStore(Generic[R]):
         return {}
 
 
-class ServerStore(BaseStore[R], ABC):
+class ServerStore(BaseStore[R]):
     """A store on a server that any number of processes write. Its class methods are what a backend's module
     offers."""
 

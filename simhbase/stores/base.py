@@ -16,15 +16,17 @@ ReadOnly, StoreFailed. Every write may be repeated after a retryable error.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.layout import Layout
+from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.model import Size
 from simhbase.progress import Progress, no_progress
 from simhbase.stores.strings import Strings
@@ -60,6 +62,43 @@ class DrawerRows:
     offsets: NDArray[np.int64]
     fingerprints: NDArray[np.uint64]
     truncated: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawerHits:
+    """What a lookup finds in its drawers. bits: differing bits, by fingerprint; truncated: True if a drawer
+    has more rows than the limit; rows: number read; largest: number read of the largest drawer."""
+
+    bits: dict[int, int]
+    truncated: bool
+    rows: int
+    largest: int
+
+
+@dataclass(frozen=True, slots=True)
+class NearLimits:
+    """Limits of one lookup.
+
+    bits: most differing bits of a fingerprint; drawer: most rows of a drawer, None for all; listed: most rows
+    of a fingerprint in the table fingerprints; hidden: fingerprints to leave out; document_key: the key of a
+    document, given that of its row in the table fingerprints. None: no documents are read.
+    """
+
+    bits: int
+    drawer: int | None
+    listed: int
+    hidden: frozenset[int] = frozenset()
+    document_key: Callable[[bytes], bytes] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NearRows:
+    """What one lookup reads. listed: rows of the table fingerprints, by near fingerprint; documents: cells of
+    their documents, by the keys of these rows."""
+
+    hits: DrawerHits
+    listed: dict[int, list[Row]]
+    documents: dict[bytes, Cell | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +143,9 @@ class Drawers(Protocol):
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
         """Read many drawers: prefixes (m, 5) uint8, distinct, in any order; up to `limit` rows per drawer
         (None: all), the same ones each time. The answer comes in parts of bounded size."""
+
+    def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
+        """Fingerprints within `bits` bits of one, in the rows that `read` gives of these drawers."""
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         """Rows with keys from `start` until before `stop` (empty: the end), in batches of bounded size. Those
@@ -180,6 +222,11 @@ class Store(Protocol):
     def read_consistent(self, read: Callable[[], T]) -> T:
         """Call `read` with a consistent view of all tables: if rows were removed meanwhile, it is called a
         second time."""
+
+    def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
+        """Look one fingerprint up, with a consistent view of all tables: drawers with these prefixes (5 bytes
+        each), what the near fingerprints in them list, and the documents. The same rows as by `Drawers.read`,
+        `Records.scan` and `Records.get`, which are for many."""
 
     def refresh(self) -> None:
         """Make other processes' writes visible to a reader."""
@@ -283,6 +330,42 @@ class HintingStore(Store, Protocol):
     ) -> None:
         """Write named cells of n documents rows and n rows of fingerprints, each with its version, and index
         rows (m, tables, 13) at the server's time, in parallel and in any order."""
+
+
+def near_rows(store: Store, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
+    """`Store.near` of a store that reads one table after the other."""
+    return listed_rows(store, store.drawers.near(value, prefixes, limits.bits, limits.drawer), limits)
+
+
+def listed_rows(store: Store, hits: DrawerHits, limits: NearLimits) -> NearRows:
+    """What near fingerprints list, and the documents. Hidden fingerprints leave the hits."""
+    if not limits.hidden.isdisjoint(hits.bits):
+        bits = {value: bits for value, bits in hits.bits.items() if value not in limits.hidden}
+        hits = replace(hits, bits=bits)
+    if not hits.bits:
+        return NearRows(hits, {}, {})
+    prefixes = [value.to_bytes(8) for value in hits.bits]
+    listed = store.records("fingerprints").scan(prefixes, limits.listed)
+    documents = dict[bytes, Cell | None]()
+    if limits.document_key is not None:
+        keys = [key for rows in listed for key, _ in rows]
+        cells = store.records("documents").get(list(map(limits.document_key, keys)))
+        documents = dict(zip(keys, cells, strict=True))
+    return NearRows(hits, dict(zip(hits.bits, listed, strict=True)), documents)
+
+
+def hits_by_read(
+    drawers: Drawers, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None
+) -> DrawerHits:
+    """`Drawers.near` of a store that reads the drawers of one as it reads those of many."""
+    near, sizes, truncated = dict[int, int](), Counter[int](), False
+    for part in drawers.read(np.frombuffer(b"".join(prefixes), np.uint8).reshape(-1, PREFIX_BYTES), limit):
+        for found in part.fingerprints.tolist():
+            if (far := (found ^ value).bit_count()) <= bits:
+                near[found] = far
+        sizes.update(dict(zip(part.drawers.tolist(), np.diff(part.offsets).tolist(), strict=True)))
+        truncated |= len(part.truncated) > 0
+    return DrawerHits(near, truncated, sizes.total(), max(sizes.values(), default=0))
 
 
 def keeps_hints(store: Store) -> bool:

@@ -28,7 +28,17 @@ from simhbase.stores.arrays import (
     versions_of,
 )
 from simhbase.stores.atomic import BaseStore, LockedRecords
-from simhbase.stores.base import PART_ROWS, Access, Cell, Changes, DrawerRows, IndexRows, Row, Version
+from simhbase.stores.base import (
+    PART_ROWS,
+    Access,
+    Cell,
+    Changes,
+    DrawerHits,
+    DrawerRows,
+    IndexRows,
+    Row,
+    Version,
+)
 from simhbase.stores.strings import pairs
 
 T = TypeVar("T")
@@ -201,6 +211,24 @@ class MemoryDrawers:
             if found:
                 yield limited(part.start, *_merged(found), limit)
 
+    def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
+        with self._store.exclusive():
+            runs = self._runs
+        numbers = list(map(int.from_bytes, prefixes))
+        borders = [border for number in numbers for border in (number, number + 1)]
+        places = [run.prefixes.searchsorted(borders).tolist() for run in runs]
+        near, truncated, rows, largest = dict[int, int](), False, 0, 0
+        for drawer in range(0, len(borders), 2):
+            ends = ((run, *place[drawer : drawer + 2]) for run, place in zip(runs, places, strict=True))
+            found = _stored_in([(run, slice(*end)) for run, *end in ends if end[0] < end[1]])
+            truncated |= limit is not None and len(found) > limit
+            found = found[:limit]
+            rows += len(found)
+            largest = max(largest, len(found))
+            distances = ((each, (each ^ value).bit_count()) for each in found)
+            near.update((each, far) for each, far in distances if far <= bits)
+        return DrawerHits(near, truncated, rows, largest)
+
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         rows = self._all()
         yield from rows_between(keys_of(rows.prefixes, rows.fingerprints), start, stop)
@@ -233,6 +261,15 @@ def _merged(
     last = _last_of_each(drawers, fingerprints)
     last = last[stored[last]]
     return np.bincount(drawers[last], minlength=len(numbers)), fingerprints[last]
+
+
+def _stored_in(places: Sequence[tuple[_Rows, slice]]) -> list[int]:
+    """The fingerprints of a drawer, ascending, given where its rows are in runs, the latest last."""
+    is_stored = dict[int, bool]()
+    for run, place in places:
+        rows = zip(run.fingerprints[place].tolist(), run.stored[place].tolist(), strict=True)
+        is_stored.update(rows)
+    return sorted(each for each, stored in is_stored.items() if stored)
 
 
 class MemoryRecords(LockedRecords):

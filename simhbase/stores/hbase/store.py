@@ -14,7 +14,7 @@ from simhbase.drawers.layout import Layout
 from simhbase.errors import StoreFailed
 from simhbase.logs import logger
 from simhbase.progress import Progress, no_progress
-from simhbase.stores.base import RECORD_TABLES, Access, RecordTable
+from simhbase.stores.base import RECORD_TABLES, Access, NearLimits, NearRows, RecordTable, near_rows
 from simhbase.stores.hbase import clocks
 from simhbase.stores.hbase.client import GatewayClient, tasks
 from simhbase.stores.hbase.connection import ACCESS_DENIED, CallRefused, Connection
@@ -157,6 +157,9 @@ class HBaseStore:
     def read_consistent(self, read: Callable[[], T]) -> T:
         """Calls `read`: rows that a reader may need are not removed."""
         return read()
+
+    def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
+        return near_rows(self, value, prefixes, limits)
 
     def refresh(self) -> None:
         """No effect: all writes are visible."""

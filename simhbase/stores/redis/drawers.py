@@ -6,7 +6,7 @@ the same 64 bits (those from 2^63 on are negative): of integers Redis makes arra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simhbase.drawers.rowkeys import FLAG, KEY_BYTES, PREFIX_BYTES
 from simhbase.model import Size
 from simhbase.stores.arrays import keys_of, limited, prefix_number, prefixes_of, rows_between, to_bytes
-from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows
+from simhbase.stores.base import PART_ROWS, DrawerHits, DrawerRows, IndexRows, hits_by_read
 from simhbase.stores.redis.client import Client, packed
 from simhbase.stores.redis.records import memory_of, packed_each, row_count
 
@@ -93,6 +93,9 @@ class RedisDrawers:
                 cursor, more = self._client.read(_READ, "SSCAN", key, cursor, "COUNT", most)
                 found[number] = list({*found[number], *more})
         return found
+
+    def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
+        return hits_by_read(self, value, prefixes, bits, limit)
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         """Rows of one drawer after the other, as the server has them. Where it makes its table of keys

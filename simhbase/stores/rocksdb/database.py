@@ -21,14 +21,22 @@ import numpy as np
 from numpy.typing import NDArray
 from rocksdict import AccessType, Checkpoint, DbClosedError, Options, Rdict, ReadOptions, WriteBatch
 
+from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
 from simhbase.model import Size
-from simhbase.stores.base import PART_ROWS
+from simhbase.stores.base import PART_ROWS, DrawerHits
 from simhbase.stores.rocksdb.ingestion import Ingestion
 from simhbase.stores.rocksdb.integrity import is_damage
 from simhbase.stores.rocksdb.memory import Memory
 from simhbase.stores.rocksdb.note import REMEDY, exclusive, note_closed, note_open
-from simhbase.stores.rocksdb.options import CONFIGURATION, INDEX, TABLES, WRITES, open_rdict
+from simhbase.stores.rocksdb.options import (
+    CONFIGURATION,
+    INDEX,
+    TABLES,
+    WITHIN_DRAWER,
+    WRITES,
+    open_rdict,
+)
 from simhbase.stores.strings import Strings
 
 _LOOKED_AT = 0.01  # seconds
@@ -164,6 +172,30 @@ class Database:
             finally:
                 del iterator, seek, current, advance, check  # see the class
             return keys, offsets, more
+
+    def near(self, value: int, prefixes: Iterable[bytes], bits: int, most: int) -> DrawerHits:
+        """Fingerprints within `bits` bits of one, among the first `most` rows of drawers."""
+        near, truncated, rows, largest = dict[int, int](), False, 0, 0
+        with self._reading:
+            iterator = self.families[INDEX].iter(WITHIN_DRAWER)
+            seek, current, advance, check = iterator.seek, iterator.key, iterator.next, iterator.status
+            try:
+                for prefix in prefixes:
+                    seek(prefix)
+                    read = 0
+                    while (key := current()) is not None and read < most:
+                        found = int.from_bytes(key[PREFIX_BYTES:])
+                        if (far := (found ^ value).bit_count()) <= bits:
+                            near[found] = far
+                        read += 1
+                        advance()
+                    check()
+                    truncated |= key is not None
+                    rows += read
+                    largest = max(largest, read)
+            finally:
+                del iterator, seek, current, advance, check  # see the class
+        return DrawerHits(near, truncated, rows, largest)
 
     def rows(
         self, table: str, options: ReadOptions, ranges: Iterable[tuple[bytes, bytes]], most: int

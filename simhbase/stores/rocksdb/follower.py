@@ -23,6 +23,8 @@ from simhbase.stores.rocksdb.options import CONFIGURATION, open_rdict
 
 PATIENCE = 20.0  # seconds in which the writer leaves the files alone for as long as an opening takes
 _PAUSE = 0.01  # seconds
+SETTLED_NS = 2_000_000_000
+NEVER = -1
 
 
 def _remove_folder(folder: str, process: int) -> None:
@@ -48,6 +50,7 @@ class Follower:
         self._end = weakref.finalize(self, _remove_folder, self._folder, os.getpid())
         self._links: Path | None = None
         self._seen = Growth((), ())
+        self._settled = NEVER  # when the folder last changed, if it has no other files since
 
     def open(self, options: Options, memory: Memory) -> Database:
         """Open a reader of everything written so far. options, memory: shared by readers opened one after the
@@ -111,8 +114,13 @@ class Follower:
     def is_behind(self) -> Growth | None:
         """The writer's progress, None if nothing has been written since the last check."""
         with Failures("refreshing", self._url):
-            now = growth_of(self._path)
-        return None if now == self._seen else now
+            changed = _changed(self._path)
+            now = growth_of(self._path, self._seen.names if changed == self._settled else None)
+        if now != self._seen:
+            return now
+        # The time of a later change differs, unless both are within one tick of the clock.
+        self._settled = changed if time.time_ns() - changed > SETTLED_NS else NEVER
+        return None
 
     def level(self, database: Database, now: Growth) -> Database:
         """This reader, or a new one, that has seen everything written by `now`."""
@@ -126,6 +134,14 @@ class Follower:
 
     def close(self) -> None:
         self._end()
+
+
+def _changed(folder: Path) -> int:
+    """When files were last added to a folder or removed: nanoseconds since 1970; NEVER if it is gone."""
+    try:
+        return folder.stat().st_mtime_ns
+    except FileNotFoundError:
+        return NEVER
 
 
 def _link_files(store: Path, links: Path) -> None:

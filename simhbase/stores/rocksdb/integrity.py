@@ -7,9 +7,10 @@ or an end of the manifest that is gone for one that was never written. So every 
 
 from __future__ import annotations
 
+import os
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,17 +39,24 @@ class Growth:
         """True if the writer has added or removed files since."""
         return self.manifest != earlier.manifest or dict(self.logs).keys() != dict(earlier.logs).keys()
 
+    @property
+    def names(self) -> list[str]:
+        """Names of all these files."""
+        return [name for name, _ in (*self.manifest, *self.logs)]
 
-def growth_of(path: Path) -> Growth:
-    return Growth(_sizes(path, "MANIFEST-*"), _sizes(path, "*.log"))
 
-
-def _sizes(path: Path, pattern: str) -> tuple[tuple[str, int], ...]:
-    sizes = []
-    for file in sorted(path.glob(pattern)):
-        with suppress(FileNotFoundError):  # the writer deletes files at any time
-            sizes.append((file.name, file.stat().st_size))
-    return tuple(sizes)
+def growth_of(path: Path, names: Iterable[str] | None = None) -> Growth:
+    """The growth of the files in a folder, which may be gone. names: of those that it has; None: they are
+    looked for."""
+    manifest, logs = list[tuple[str, int]](), list[tuple[str, int]]()
+    if names is None:
+        names = os.listdir(path) if path.is_dir() else ()  # noqa: PTH208  # a lookup of a reader needs names only
+    for name in sorted(names):
+        files = manifest if name.startswith("MANIFEST-") else logs if name.endswith(".log") else None
+        if files is not None:
+            with suppress(FileNotFoundError):  # the writer deletes files at any time
+                files.append((name, (path / name).stat().st_size))
+    return Growth(tuple(manifest), tuple(logs))
 
 
 def is_damage(message: str) -> bool:
@@ -58,7 +66,7 @@ def is_damage(message: str) -> bool:
 
 def holds_rows(path: Path) -> bool:
     """True for a folder with files that hold rows, which an interrupted creation does not leave."""
-    return any(path.glob("*.sst")) or any(size for _, size in _sizes(path, "*.log"))
+    return any(path.glob("*.sst")) or any(size for _, size in growth_of(path).logs)
 
 
 def require_whole(url: str, path: Path, open_rdict: Callable[[Options, AccessType], Rdict]) -> frozenset[str]:

@@ -27,6 +27,7 @@ from simhbase.stores.base import (
     PART_ROWS,
     Cell,
     Changes,
+    DrawerHits,
     DrawerRows,
     IndexRows,
     RecordTable,
@@ -236,6 +237,10 @@ class RocksDrawers:
             if unfinished:
                 yield from self._rest(last, rows[-1], most - PART_ROWS)
             done = last + 1
+
+    def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
+        most = sys.maxsize if limit is None else limit
+        return self._store.read(lambda database: database.near(value, prefixes, bits, most))
 
     def _rest(self, drawer: int, key: bytes, most: int) -> Iterator[DrawerRows]:
         """Up to `most` rows of a long drawer after a key."""
