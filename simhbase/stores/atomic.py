@@ -19,9 +19,9 @@ from simhbase.stores.base import (
     Cell,
     NearLimits,
     NearRows,
+    NearStore,
     Records,
     RecordTable,
-    Store,
     Version,
     near_rows,
     now,
@@ -63,7 +63,7 @@ class BaseStore(ABC, Generic[R]):
     def read_consistent(self, read: Callable[[], T]) -> T: ...
 
     def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
-        return self.read_consistent(lambda: near_rows(cast(Store, self), value, prefixes, limits))
+        return self.read_consistent(lambda: near_rows(cast(NearStore, self), value, prefixes, limits))
 
     def arrange(self, layout: Layout | None) -> None: ...
 

@@ -144,9 +144,6 @@ class Drawers(Protocol):
         """Read many drawers: prefixes (m, 5) uint8, distinct, in any order; up to `limit` rows per drawer
         (None: all), the same ones each time. The answer comes in parts of bounded size."""
 
-    def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
-        """Fingerprints within `bits` bits of one, in the rows that `read` gives of these drawers."""
-
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         """Rows with keys from `start` until before `stop` (empty: the end), in batches of bounded size. Those
         of a drawer follow each other; drawers and their rows come in any order. Others may write meanwhile:
@@ -332,8 +329,20 @@ class HintingStore(Store, Protocol):
         rows (m, tables, 13) at the server's time, in parallel and in any order."""
 
 
-def near_rows(store: Store, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
-    """`Store.near` of a store that reads one table after the other."""
+class NearDrawers(Drawers, Protocol):
+    """The index table of a store whose `near` reads one table after the other."""
+
+    def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
+        """Fingerprints within `bits` bits of one, in the rows that `read` gives of these drawers."""
+
+
+class NearStore(Store, Protocol):
+    @property
+    def drawers(self) -> NearDrawers: ...
+
+
+def near_rows(store: NearStore, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
+    """`Store.near` of a store that reads one table after the other, inside `read_consistent`."""
     return listed_rows(store, store.drawers.near(value, prefixes, limits.bits, limits.drawer), limits)
 
 

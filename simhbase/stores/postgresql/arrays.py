@@ -22,6 +22,7 @@ _BYTEA, _INT8 = 17, 20  # types
 _HEAD = struct.Struct(">iiiii")  # dimensions, whether there are NULLs, type, size, first subscript
 _EMPTY = struct.Struct(">iii")
 _LENGTH = struct.Struct(">i")
+_INTEGER = struct.Struct(">iq")
 _INTEGERS = np.dtype([("length", ">i4"), ("value", ">i8")])
 COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_END = b"\xff\xff"
@@ -59,13 +60,15 @@ def register(connection: psycopg.Connection[Any]) -> None:
 
 def integers(values: NDArray[Any] | Sequence[int]) -> Integers:
     """An int8[] of n integers; uint64 are taken as int64 of the same bits."""
-    array = np.asarray(values)
-    if not len(array):
+    if not len(values):
         return Integers(_EMPTY.pack(0, 0, _INT8))
-    fields = np.empty(len(array), dtype=_INTEGERS)
+    head = _HEAD.pack(1, 0, _INT8, len(values), 1)
+    if not isinstance(values, np.ndarray):  # few
+        return Integers(head + b"".join([_INTEGER.pack(8, value) for value in values]))
+    fields = np.empty(len(values), dtype=_INTEGERS)
     fields["length"] = 8
-    fields["value"] = array.view(np.int64) if array.dtype == np.uint64 else array
-    return Integers(_HEAD.pack(1, 0, _INT8, len(array), 1) + fields.tobytes())
+    fields["value"] = values.view(np.int64) if values.dtype == np.uint64 else values
+    return Integers(head + fields.tobytes())
 
 
 def byte_strings(values: Sequence[bytes]) -> ByteStrings:

@@ -8,7 +8,7 @@ the same bits: those from 2^63 on are negative here and come first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ from simhbase.stores.arrays import (
     prefix_numbers,
     rows_between,
 )
-from simhbase.stores.base import PART_ROWS, DrawerHits, DrawerRows, IndexRows, hits_by_read
+from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows
 from simhbase.stores.postgresql.arrays import integers
 from simhbase.stores.postgresql.client import Client
 from simhbase.stores.postgresql.records import approximate_size
@@ -239,8 +239,11 @@ class PostgresDrawers:
         """The number of a drawer's branch, from 0."""
         return 0 if self._layout is None else (prefix & ((1 << _FLAG_BITS) - 1)) - 1
 
-    def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
-        return hits_by_read(self, value, prefixes, bits, limit)
+    def asked(self, prefix: bytes) -> tuple[str, int]:
+        """The expression that names a drawer in its index, and the expression's value."""
+        number = int.from_bytes(prefix)
+        place = self._place(number)
+        return self._expressions[place], number >> self._branches[place].shift
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         """Rows of one branch after the other. Nothing is held in the server between batches."""

@@ -23,7 +23,8 @@ from simhbase.stores.strings import Strings, pairs
 BATCH_ROWS = 10_000
 COPIED_ROWS = 1_000  # from so many on, COPY is faster than INSERT
 COUNTED_BYTES = 16 << 20  # smaller tables are counted
-_END = b"\xff" * 2048  # behind all keys
+END_BYTES = 2048
+_END = b"\xff" * END_BYTES  # behind all keys
 
 
 class PostgresRecords:

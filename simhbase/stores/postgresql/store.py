@@ -15,11 +15,12 @@ from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed, TablesMissing
 from simhbase.progress import Progress, no_progress
 from simhbase.stores.atomic import ServerStore
-from simhbase.stores.base import Access, Changes, now
+from simhbase.stores.base import Access, Changes, NearLimits, NearRows, now
 from simhbase.stores.meta import Meta
 from simhbase.stores.postgresql import durability, sql
 from simhbase.stores.postgresql.client import Client, Connection, last_row
 from simhbase.stores.postgresql.drawers import INDEX, PostgresDrawers
+from simhbase.stores.postgresql.near import near
 from simhbase.stores.postgresql.records import COPIED_ROWS, PostgresRecords
 from simhbase.stores.postgresql.url import parse
 
@@ -155,6 +156,9 @@ class PostgresStore(ServerStore[PostgresRecords]):
                 f"{self.url}: the tables were dropped, or dropped and created again, since they were opened. "
                 "Open the store again"
             )
+
+    def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
+        return near(self._client, self.drawers, value, prefixes, limits)
 
     def read_consistent(self, read: Callable[[], T]) -> T:
         return self._client.consistent(read)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simhbase.drawers.rowkeys import FLAG, KEY_BYTES, PREFIX_BYTES
 from simhbase.model import Size
 from simhbase.stores.arrays import keys_of, limited, prefix_number, prefixes_of, rows_between, to_bytes
-from simhbase.stores.base import PART_ROWS, DrawerHits, DrawerRows, IndexRows, hits_by_read
+from simhbase.stores.base import PART_ROWS, DrawerHits, DrawerRows, IndexRows
 from simhbase.stores.redis.client import Client, packed
 from simhbase.stores.redis.records import memory_of, packed_each, row_count
 
@@ -27,6 +27,7 @@ ALL = 1 << 40  # members of a set
 _END = b"0"  # where a cursor begins and ends
 MEASURED_DRAWERS, MEASURING_SCANS = 64, 100
 _HEX = np.frombuffer(bytes(range(256)).hex().encode(), np.uint8).reshape(-1, 2)
+_WORD = (1 << 64) - 1
 _READ, _WRITE = "reading index of", "writing index of"
 
 
@@ -86,16 +87,34 @@ class RedisDrawers:
         place = command.rindex(b"-" * NAME_BYTES)
         commands[:, place : place + NAME_BYTES] = names
         answers = self._client.ask(_READ, commands.tobytes(), len(names))
-        found: list[list[bytes]] = [members for _, members in answers]
-        for number in [number for number, (cursor, _) in enumerate(answers) if cursor != _END]:
-            cursor, key = answers[number][0], self._head + names[number].tobytes()
-            while cursor != _END and len(found[number]) < most:  # many were removed from the set
-                cursor, more = self._client.read(_READ, "SSCAN", key, cursor, "COUNT", most)
-                found[number] = list({*found[number], *more})
+        return [
+            members if cursor == _END else self._whole(name.tobytes(), (cursor, members), most)
+            for name, (cursor, members) in zip(names, answers, strict=True)
+        ]
+
+    def _whole(self, name: bytes, answer: tuple[bytes, list[bytes]], most: int) -> list[bytes]:
+        """The members of a drawer, or at least `most` of them, given a first answer."""
+        cursor, found = answer
+        while cursor != _END and len(found) < most:  # many were removed from the set
+            cursor, more = self._client.read(_READ, "SSCAN", self._head + name, cursor, "COUNT", most)
+            found = list({*found, *more})
         return found
 
     def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
-        return hits_by_read(self, value, prefixes, bits, limit)
+        most = ALL if limit is None else limit + 1
+        names = [b"%02x:%b" % (prefix[FLAG], prefix[:FLAG].hex().encode()) for prefix in prefixes]
+        commands = [packed("SSCAN", self._head + name, 0, "COUNT", most) for name in names]
+        answers = self._client.ask(_READ, b"".join(commands), len(commands))
+        near, truncated, sizes = dict[int, int](), False, list[int]()
+        for name, answer in zip(names, answers, strict=True):
+            members = self._whole(name, answer, most)
+            found = [int(member) & _WORD for member in members]
+            if limit is not None and len(found) > limit:
+                found, truncated = sorted(found)[:limit], True
+            sizes.append(len(found))
+            distances = ((each, (each ^ value).bit_count()) for each in found)
+            near.update((each, far) for each, far in distances if far <= bits)
+        return DrawerHits(near, truncated, sum(sizes), max(sizes, default=0))
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         """Rows of one drawer after the other, as the server has them. Where it makes its table of keys
