@@ -44,7 +44,6 @@ from simhbase.index.reader import (
     DRAWER_LIMIT,
     IDS_LIMIT,
     LISTING_GROWTH,
-    Asked,
     Reader,
     expired_before,
     live_entries,
@@ -560,13 +559,12 @@ class Index:
         k, min_similarity, since, tags: see Query, which the methods for several texts take. Raises UsageError
         for bounds that the scheme does not have or cannot guarantee, a time in the future, and invalid tags.
         """
-        asked = self._reader.asked(Query(k, min_similarity, since, {} if tags is None else tags))
-        if problem := text_problem(text):
-            return Lookup(None, reason=problem)
-        fingerprinter = self.fingerprinter
-        with timed(self.metrics, "fingerprint", 1):
-            found, reason = fingerprinter.fingerprint_one(text)
-        return Lookup(None, reason=reason) if reason else self._find_one(found, asked)
+        query = Query(k, min_similarity, since, {} if tags is None else tags)
+        fingerprinter, reason = self.fingerprinter, text_problem(text)
+        if reason is None:
+            with timed(self.metrics, "fingerprint", 1):
+                found, reason = fingerprinter.fingerprint_one(text)
+        return self._find_one(None if reason else found, query, reason)
 
     def find_many(
         self,
@@ -600,10 +598,13 @@ class Index:
         with self._operation("find", len(fingerprints)):
             return self.reader.find(fingerprints, query)
 
-    def _find_one(self, text: TextFingerprint, asked: Asked) -> Lookup:
+    def _find_one(self, text: TextFingerprint | None, query: Query, reason: str | None = None) -> Lookup:
+        """Find the documents near one text. reason: why it has no fingerprint."""
         self.store.refresh()
         with self._operation("find", 1):
-            return self.reader.find_one(text, asked)
+            reader = self.reader
+            asked = reader.asked(query)
+            return Lookup(None, reason=reason) if text is None else reader.find_one(text, asked)
 
     def find_fingerprints(
         self, fingerprints: NDArray[np.uint64] | Sequence[int], query: Query = Query()
