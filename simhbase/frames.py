@@ -226,19 +226,13 @@ def _checked(
         text = str(text.__index__())
     if isinstance(text, _Absent):
         problem = problem or f"there is no field {text.field!r}"
-    else:
-        problem = problem or text_problem(text)
+    elif not isinstance(text, str):
+        wrong = f"missing ({text})" if _is_missing(text) else f"{shown(text)}, not a text"
+        problem = problem or f"the text is {wrong}"
     named, wrong_tags = ({}, None) if _is_missing(tags) else _tags(tags)
     problem = problem or wrong_tags
     text = "" if problem else str(text)  # NumPy has its own
     return GivenRow(row_id, text, named, problem, None if _is_missing(value) else value, is_integer)
-
-
-def text_problem(text: object) -> str | None:
-    """Why something is no text, None if it is one."""
-    if isinstance(text, str):
-        return None
-    return "the text is " + (f"missing ({text})" if _is_missing(text) else f"{shown(text)}, not a text")
 
 
 def _id(value: Any) -> tuple[str | None, str | None]:

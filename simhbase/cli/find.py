@@ -118,7 +118,7 @@ def find(
         else:
             asked = []
             if texts:
-                asked.append(AnsweredQueries.of("--text", names_of(texts), index.find_many(texts, query)))
+                asked.append(AnsweredQueries.of("--text", names_of(texts), index.find_texts(texts, query)))
             if ids:
                 stored = AnsweredQueries.of("--id", ids, index.find_ids(ids, query))
                 if exclude_self:

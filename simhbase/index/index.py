@@ -31,7 +31,6 @@ from simhbase.frames import (
     decided,
     document_rows,
     shown,
-    text_problem,
     text_rows,
 )
 from simhbase.index import rows
@@ -560,10 +559,11 @@ class Index:
         for bounds that the scheme does not have or cannot guarantee, a time in the future, and invalid tags.
         """
         query = Query(k, min_similarity, since, {} if tags is None else tags)
-        fingerprinter, reason = self.fingerprinter, text_problem(text)
-        if reason is None:
-            with timed(self.metrics, "fingerprint", 1):
-                found, reason = fingerprinter.fingerprint_one(text)
+        if not isinstance(text, str):  # missing, or refused
+            return self.find_many([text], query)[0]
+        fingerprinter = self.fingerprinter
+        with timed(self.metrics, "fingerprint", 1):
+            found, reason = fingerprinter.fingerprint_one(text)
         return self._find_one(None if reason else found, query, reason)
 
     def find_many(
@@ -591,6 +591,12 @@ class Index:
                 ids += (row.id for row in chunk)
                 count(len(chunk))
         return LookupList(lookups, ids)
+
+    def find_texts(self, texts: Sequence[str], query: Query = Query()) -> list[Lookup]:
+        """Find the documents near each of n texts that were asked together: at once, a single one straight."""
+        if len(texts) == 1:
+            return [self.find(texts[0], query.k, query.min_similarity, query.since, query.tags)]
+        return self.find_many(texts, query)
 
     def find_batch(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:
         """Find the documents near each of n texts, given by the output of this profile's fingerprinter."""

@@ -82,13 +82,13 @@ class SharedLookups:
     def find(self, text: str, query: Query = Query(), timeout: float | None = None) -> Lookup:
         """Find the documents near a text. timeout: seconds. Raises Overloaded, TimedOut, and the errors of
         `Index.find`."""
-        return self._wait(self._submit("find_many", [text], query), timeout)[0]
+        return self._wait(self._submit("find_texts", [text], query), timeout)[0]
 
     def find_many(
         self, texts: Sequence[str], query: Query = Query(), timeout: float | None = None
     ) -> Answers:
         """Find the documents near each of n texts."""
-        return self._wait(self._submit("find_many", texts, query), timeout)
+        return self._wait(self._submit("find_texts", texts, query), timeout)
 
     def find_ids(self, ids: Sequence[str], query: Query = Query(), timeout: float | None = None) -> Answers:
         """Find the documents near each of n stored documents."""
@@ -105,13 +105,13 @@ class SharedLookups:
 
     async def afind(self, text: str, query: Query = Query(), timeout: float | None = None) -> Lookup:
         """`find` for asyncio. Cancelling the task does not affect others."""
-        return (await self._await(self._submit("find_many", [text], query), timeout))[0]
+        return (await self._await(self._submit("find_texts", [text], query), timeout))[0]
 
     async def afind_many(
         self, texts: Sequence[str], query: Query = Query(), timeout: float | None = None
     ) -> Answers:
         """`find_many` for asyncio."""
-        return await self._await(self._submit("find_many", texts, query), timeout)
+        return await self._await(self._submit("find_texts", texts, query), timeout)
 
     async def afind_ids(
         self, ids: Sequence[str], query: Query = Query(), timeout: float | None = None

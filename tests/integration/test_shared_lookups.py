@@ -146,7 +146,7 @@ class Gate:
         self.open = threading.Event()
         self.reads: list[list[object]] = []
         self._arrived = threading.Semaphore(0)
-        for name in ("find_many", "find_ids"):
+        for name in ("find_texts", "find_ids"):
             setattr(index, name, self._waiting(getattr(index, name)))
 
     def _waiting(self, look_up: Callable[..., list[Lookup]]) -> Callable[..., list[Lookup]]:
@@ -315,13 +315,13 @@ def test_a_store_that_is_away_is_everybodys_error_after_one_try():
             gate.reads.append(records)
             raise StoreUnreachable("nobody answers")
 
-        there, gate.index.find_many = gate.index.find_many, away  # type: ignore[method-assign]  # of this one
+        there, gate.index.find_texts = gate.index.find_many, away  # type: ignore[method-assign]  # of this one
         gate.open.set()
         errors = [call.exception(LONG) for call in calls]
         assert {str(error) for error in errors} == {"nobody answers"}
         assert len({id(error) for error in errors}) == len(errors), "each raises, and keeps, its own"
         assert len(gate.reads) == 2
-        gate.index.find_many = there  # type: ignore[method-assign]  # back again
+        gate.index.find_texts = there  # type: ignore[method-assign]  # back again
         assert shared.find(TEXTS[1]).matches
 
 
@@ -407,20 +407,20 @@ def all_asked(shared):
 
 with simhbase.open(sys.argv[1], create=Profile(verify=False)) as index:
     index.add([Document(str(number), text) for number, text in enumerate(TEXTS)])
-    look_up, opened, arrived = index.find_many, threading.Event(), threading.Event()
+    look_up, opened, arrived = index.find_texts, threading.Event(), threading.Event()
     def wait(*arguments):
         arrived.set()
         opened.wait(60)
         return look_up(*arguments)
     with SharedLookups(index) as shared:
-        index.find_many = wait
+        index.find_texts = wait
         waiting = threading.Thread(target=lambda: print("parent", all_asked(shared), flush=True))
         waiting.start()
         arrived.wait(60)
         children = []
         for _ in range(2):
             if not (child := os.fork()):
-                index.find_many = look_up
+                index.find_texts = look_up
                 print("child", shared.waiting, all_asked(shared), flush=True)
                 shared.close()
                 os._exit(0)

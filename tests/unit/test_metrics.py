@@ -127,14 +127,14 @@ def test_errors_are_counted_and_leave_the_span(index, metrics):
 def test_shared_reads_tell_how_many_they_served_and_how_long_these_waited(index, metrics):
     index.add([Document("a", TEXTS[0])])
     with SharedLookups(index, queue=1) as shared:
-        look_up, opened, arrived = index.find_many, threading.Event(), threading.Event()
+        look_up, opened, arrived = index.find_texts, threading.Event(), threading.Event()
 
         def wait(*arguments):
             arrived.set()
             opened.wait(30)
             return look_up(*arguments)
 
-        index.find_many = wait  # type: ignore[method-assign]  # of this one
+        index.find_texts = wait  # type: ignore[method-assign]  # of this one
         first = threading.Thread(target=shared.find, args=(TEXTS[0],))
         first.start()
         arrived.wait(30)
