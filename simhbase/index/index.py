@@ -593,7 +593,7 @@ class Index:
         return LookupList(lookups, ids)
 
     def find_texts(self, texts: Sequence[str], query: Query = Query()) -> list[Lookup]:
-        """Find the documents near each of n texts that were asked together: at once, a single one straight."""
+        """Find the documents near each of n texts: at once, or straight if it is one."""
         if len(texts) == 1:
             return [self.find(texts[0], query.k, query.min_similarity, query.since, query.tags)]
         return self.find_many(texts, query)
