@@ -268,13 +268,16 @@ class Reader:
                 return None
         if self.scheme.sketching is None:
             return entry
-        sketch = entry.sketch
-        if self.scheme.listed_sketching:
-            if entry.fingerprint != fingerprint:  # it may have moved on since
-                moved = listed_sketches(self.store, {document: entry.fingerprint})
-                return replace(entry, sketch=moved.get(document, b""))
-            sketch = rows.listed_sketch(key, listing.value)
-        return replace(entry, sketch=rows.whole_sketch(document, sketch, self.scheme.sketching.bytes))
+        size = self.scheme.sketching.bytes
+        if not self.scheme.listed_sketching:
+            _ = rows.whole_sketch(document, entry.sketch, size)
+            return entry
+        if entry.fingerprint != fingerprint:  # it may have moved on since
+            moved = listed_sketches(self.store, {document: entry.fingerprint})
+            return replace(entry, sketch=moved.get(document, b""))
+        return replace(
+            entry, sketch=rows.whole_sketch(document, rows.listed_sketch(key, listing.value), size)
+        )
 
     def _match(self, text: TextFingerprint, document: str, entry: Entry, bounds: Bounds) -> Match | None:
         sketching, similarity = self.scheme.sketching, None
