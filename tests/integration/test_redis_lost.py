@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import cast
@@ -21,6 +22,7 @@ from simhbase.model import Document
 from simhbase.profile import Profile
 from simhbase.stores import create_store, drop_store
 from simhbase.stores.base import Access, AtomicStore
+from simhbase.stores.redis.store import RedisStore
 from tests.command_line import texts
 from tests.redis import Redis
 from tests.relay import LOCALHOST, Relay
@@ -259,6 +261,15 @@ def test_lost_counts_are_said_and_counted_again(redis: Redis, url: str) -> None:
     assert simhbase.check(url).clean
     with raw(redis) as client:
         assert client.hget("lost:counts", "index") == b"%d" % (4 * len(NAMES))
+
+
+def test_tables_that_are_back_while_a_store_is_opened_are_not_called_lost(url: str) -> None:
+    """As after SWAPDB to and fro: the advice was to give the tables another identity."""
+    store = RedisStore(url, "read")
+    with closing(store):
+        why = store._missing()
+    assert isinstance(why, StoreUnreachable)
+    assert "try again" in str(why)
 
 
 def test_a_server_that_evicts_rows_is_refused(own: Redis) -> None:

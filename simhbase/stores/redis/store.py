@@ -19,6 +19,7 @@ from simhbase.stores.strings import pairs
 
 T = TypeVar("T")
 OLDEST_SERVER = 7
+_THERE = "return {redis.call('HEXISTS', KEYS[1], 'store'), redis.call('EXISTS', unpack(KEYS, 2))}"
 REMOVED_AT_ONCE = 10_000
 
 
@@ -54,10 +55,16 @@ class RedisStore(ServerStore[RedisRecords]):
         self._client.identity = identity
 
     def _missing(self) -> SimhbaseError:
-        """Why there is no identity."""
+        """Why there was no identity."""
         prefix = self._client.address.prefix
-        others = [self._client.key(name) for name in ("meta:", *self.tables)]
-        if self._client.read("opening", "EXISTS", *others):
+        keys = [self._client.key(name) for name in ("counts", "meta:", *self.tables)]
+        # In one step: the server may be filled meanwhile, and to give it another identity would be wrong.
+        is_back, others = self._client.read("opening", "EVAL_RO", _THERE, len(keys), *keys)
+        if is_back:
+            return StoreUnreachable(
+                f"opening {self.url}: the server had no tables a moment ago, and has them now: try again"
+            )
+        if others:
             return StoreFailed(
                 f"opening {self.url}: the key {prefix}:counts is lost, or 'simhbase tables drop' was "
                 "interrupted. Run that again, or restore the server's data. To continue with what is left, "
