@@ -121,7 +121,7 @@ def test_the_size_of_the_cache_and_how_often_it_hits_are_in_stats_and_metrics(tm
     values = np.random.default_rng(1).integers(0, 2**64, 5_000, dtype=np.uint64)
     url = f"rocksdb:{tmp_path / 'store'}?cache=4m"
     with simhbase.open(url, create=Profile(verify=False)) as index:
-        index.store.drawers.add(encode(values, layout("5x2")))
+        index.add_fingerprints([str(number) for number in range(len(values))], values)
     with simhbase.open(url, access="read") as index:
         index.find_fingerprints(values[:100])
         first = Administrator(index).stats().operations
