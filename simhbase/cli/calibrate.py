@@ -118,7 +118,7 @@ def calibrate(
             f"recommended for a store of {found.goal.documents:,} documents, as in the corpus: use "
             "--documents N for a larger one"
         )
-    end(found.counts)
+    end(found.counts, inputs)
 
 
 def _existing_plots(folder: Path | None) -> list[Path]:

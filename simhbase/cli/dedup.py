@@ -66,4 +66,4 @@ def dedup(inputs: Inputs, output: Output, **arguments: Any) -> None:
         output.hint(
             "use --duplicates FILE to write the duplicates, --unique FILE to write the other documents"
         )
-    end(report.counts)
+    end(report.counts, inputs)

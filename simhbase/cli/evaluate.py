@@ -60,4 +60,4 @@ def evaluate(inputs: Inputs, url: str, file: Path, output: Output, **arguments: 
     output.summary(found.as_dict())
     if found.copies:
         message(f"{found.copies:,} documents are exact copies: pairs of equal texts are left out")
-    end(found.counts)
+    end(found.counts, inputs)

@@ -129,7 +129,7 @@ def find(
                 asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
             others = _answers_of(inputs, index, query, rejects, exclude_self) if inputs.paths else iter(())
             answer(asked, others, inputs.paths, rejects, output)
-    end(rejects.counts)
+    end(rejects.counts, inputs)
 
 
 def _answers_of(

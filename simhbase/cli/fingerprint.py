@@ -52,7 +52,7 @@ def fingerprint(inputs: Inputs, url: str | None, profile: Mapping[str, object], 
                 lambda each: {"id": each[0], "fingerprint": each[1]},
             )
             rejects.note(batch)
-    end(rejects.counts)
+    end(rejects.counts, inputs)
 
 
 def _stored_profile(url: str, given: Mapping[str, object]) -> Profile:

@@ -69,17 +69,18 @@ def idf(
     if boilerplate:
         require_rereadable(inputs.paths)
     summary: dict[str, Any] = {}
+    again = inputs
     if file:
         learnt = learn_idf(inputs, file, min_documents)
         counts = learnt.counts
         summary |= {"documents": learnt.documents, "words": learnt.words, "file": learnt.file}
-        inputs = shown(replace(inputs, rejects=None, max_rejects=None), shows_rejects=False)
+        again = shown(replace(inputs, rejects=None, max_rejects=None), shows_rejects=False)
     if boilerplate:
-        found = learn_boilerplate(inputs, boilerplate, share)
+        found = learn_boilerplate(again, boilerplate, share)
         counts = learnt.counts if file else found.counts
         summary |= {"documents": found.documents, "boilerplate": _shown(found)}
     output.summary(summary | {"rejected": counts.rejected})
-    end(counts)
+    end(counts, inputs)
 
 
 def _shown(found: BoilerplateReport) -> dict[str, Any]:

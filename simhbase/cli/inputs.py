@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable
@@ -42,24 +43,34 @@ if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
     from simhbase.corpus.rejects import Counts
 
-SHOWN, SHOWN_BESIDE_FILE = 10, 3  # rejects shown on stderr, without and with --rejects FILE
+SHOWN, KINDS_COUNTED = 10, 10_000  # sources and reasons of rejects
+_SPECIFIC = re.compile(r"'[^']*'|\"[^\"]*\"|0x[0-9a-f]+|[0-9][0-9,.]*")  # what differs in reasons of one kind
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
 
 
 @dataclass
+class _Kind:
+    """Rejects of one source for one reason."""
+
+    example: Reject
+    count: int
+    is_shown: bool
+
+
+@dataclass
 class Console(Watcher):
-    """Shows progress, messages and the first rejects on stderr.
+    """Shows progress, messages and rejects by source and reason on stderr.
 
     prints_results: the command prints a line per document, which shows progress on a terminal.
     prints_rejects: these lines contain the reasons of rejects. shows_rejects: False if they were shown
-    before. consent: is asked for before files are replaced.
+    before. consent: is asked for before files are replaced. kinds: rejects so far, by source and reason.
     """
 
     prints_results: bool = False
     prints_rejects: bool = False
     shows_rejects: bool = True
     consent: Consent = field(default_factory=Consent)
-    _rejected: int = field(default=0, init=False)
+    kinds: dict[tuple[str, str], _Kind] = field(default_factory=dict)
 
     def progress(self, unit: str, total: Total) -> AbstractContextManager[Advance]:
         # Beside results progress is shown only if those go to a file. On a terminal, or through a pipe that
@@ -71,13 +82,29 @@ class Console(Watcher):
         in_results = self.prints_rejects and not isinstance(reject, SourceReject)
         if not self.shows_rejects or (in_results and sys.stdout.isatty()):
             return
-        most = SHOWN_BESIDE_FILE if listed_in else SHOWN
-        self._rejected += 1
-        if self._rejected <= most:
-            message(f"rejected: {_described(reject)}")
-        if self._rejected == most + 1:
+        name = reject.source, _SPECIFIC.sub("...", reject.reason)
+        if (kind := self.kinds.get(name)) is not None:
+            kind.count += 1
+        elif len(self.kinds) < KINDS_COUNTED:
+            self.kinds[name] = _Kind(reject, 1, len(self.kinds) < SHOWN)
+            if self.kinds[name].is_shown:
+                message(f"rejected: {_described(reject)}")
+
+    def show_rejects(self, listed_in: Path | None) -> None:
+        """Show how many records of each source were rejected for each reason, the most frequent ones first,
+        if there are more than the examples shown before."""
+        kinds = sorted(self.kinds.values(), key=lambda kind: -kind.count)
+        for kind in kinds[:SHOWN]:
+            if not kind.is_shown:
+                message(f"rejected: {_described(kind.example)}")
+            if kind.count > 1:
+                line = "" if kind.example.line is None else f" like that of line {kind.example.line:,}"
+                reason = _SPECIFIC.sub("...", kind.example.reason)
+                message(f"rejected: {kind.count:,} records of {kind.example.source}{line}: {reason}")
+        if len(kinds) > SHOWN or any(kind.count > 1 for kind in kinds):
             where = f"{listed_in} lists" if listed_in else "--rejects FILE lists"
-            message(f"more records were rejected: {where} them all")
+            message(f"{where} all rejected records")
+        self.kinds.clear()
 
     def replacing(self, files: Iterable[Path]) -> None:
         self.consent.require_replacing(files)
@@ -110,14 +137,27 @@ def or_stdin(inputs: Inputs) -> Inputs:
     return replace(inputs, paths=[STDIN])
 
 
-def end(counts: Counts) -> None:
-    """Exit with the code for the rejects, if any."""
+def end(counts: Counts, inputs: Inputs) -> None:
+    """Show how many were rejected, and exit with the code for the rejects, if any."""
+    cast(Console, inputs.watcher).show_rejects(inputs.rejects)
+    for source in counts.unusable_sources:
+        used, rejected = counts.tallies[source]
+        message(f"unreadable: {source}: only {used:,} of its {used + rejected:,} records could be used")
     if counts.nothing_read:
         message("Error: nothing could be read")
         click.get_current_context().exit(FAILED)
     if not counts.parsed and counts.all_usable:
         message("warning: the input has no documents")
     click.get_current_context().exit(DONE if counts.all_usable else DONE_WITH_REJECTS)
+
+
+def _most_rejects(typed: str) -> float:
+    """A number of records, or a share as 5%. Raises UsageError."""
+    if re.fullmatch("[0-9]{1,15}", typed):
+        return int(typed)
+    if found := re.fullmatch("([0-9]{1,2}(?:[.][0-9]{1,6})?) ?%", typed):
+        return float(found[1]) / 100
+    raise UsageError(f"{typed!r} is neither a number of records nor a share of them: use 100, or 5%")
 
 
 class _OutputPath(click.Path):
@@ -177,9 +217,9 @@ _TEXTS = (
     option("--html", "The text field holds HTML; extract the main text.", group="Input"),
     option(
         "--encoding NAME",
-        "Text encoding; auto detects UTF-8, UTF-16 and GB18030.",
+        "Text encoding; auto finds UTF-8, UTF-16 and GB18030, and says what it found.",
         group="Input",
-        default="utf-8",
+        default="auto",
     ),
     option(
         "--delimiter CHAR",
@@ -215,10 +255,11 @@ _TEXTS = (
     ),
     option("--rejects FILE", "List rejected records here, as JSON lines.", group="Input", type=OUTPUT_PATH),
     option(
-        "--max-rejects N",
-        "Fail after more than N rejected records. [default: no limit]",
+        "--max-rejects N|N%",
+        "Fail after more than N rejected records, or at the end if more than N % were rejected. [default: no "
+        "limit]",
         group="Input",
-        type=click.IntRange(min=0),
+        callback=converted(_most_rejects),
     ),
 )
 _FINGERPRINT_FIELD = (

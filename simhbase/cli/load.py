@@ -91,4 +91,4 @@ def load(inputs: Inputs, url: str, output: Output, **arguments: Any) -> None:
         # A finished load that says it was stopped would be run again, and start over.
         ignore_interrupts()
         output.summary(report)  # before the load is noted as finished
-    end(report.counts)
+    end(report.counts, inputs)

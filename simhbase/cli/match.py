@@ -91,4 +91,4 @@ def match(
             asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
         others = answers_to(inputs, corpus, corpus.trim, corpus.of_records, rejects)
         answer(asked, others, inputs.paths, rejects, output)
-    end(rejects.counts)
+    end(rejects.counts, inputs)

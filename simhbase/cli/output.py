@@ -31,6 +31,7 @@ _RARE = (
     "new_store",
     "outdated",
     "unreadable_sources",
+    "unusable_sources",
     "lost_sketches",
     "unreadable_rows",
     "removable",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import PurePath
 
 from simhbase.corpus.csv_input import csv_records
@@ -18,6 +19,7 @@ from simhbase.corpus.record import (
     too_long,
 )
 from simhbase.corpus.streams import TooLong, split_lines, unpacked_text, wide_to_utf8
+from simhbase.corpus.utf8 import Utf8
 from simhbase.packing import Rereadable, Unreadable
 
 _SPREAD_OUT = {
@@ -35,12 +37,44 @@ def raw_records(
 ) -> Iterator[Raw | Reject]:
     """All records of a source; a reject at the end if it cannot be read further. note: gets what was decided
     about the source."""
+    if options.encoding == "auto" and file_format != "html":  # pages state their own encoding
+        yield from _in_utf8(source, file, file_format, options, note)
+    else:
+        yield from _records(source, file, file_format, options, note, lambda data: data)
+
+
+def _in_utf8(
+    source: Source, file: Rereadable, file_format: Format, options: InputOptions, note: Callable[[str], None]
+) -> Iterator[Raw | Reject]:
+    """All records, with texts converted to UTF-8."""
+    utf8 = Utf8(lambda found: note(f"{source.name}: its texts are {found}"))
+    for item in _records(source, file, file_format, options, note, utf8.converted):
+        if isinstance(item, Reject) or item.encoding is not None or item.holds == "page":
+            yield item
+        elif file_format == "warc":  # each has its own
+            yield item._replace(encoding="utf-8", data=Utf8(lambda _: None).converted(item.data))
+        else:
+            yield item._replace(encoding="utf-8")
+
+
+def _records(
+    source: Source,
+    file: Rereadable,
+    file_format: Format,
+    options: InputOptions,
+    note: Callable[[str], None],
+    converted: Callable[[bytes], bytes],
+) -> Iterator[Raw | Reject]:
     is_named_packed = PurePath(source.name).suffix.lower() in SUFFIXES
     plain = b"{" if file_format == "jsonl" else b""
     content = unpacked_text(file, is_named_packed=is_named_packed, plain=plain)
-    # HTML pages state their own encoding.
-    content = wide_to_utf8(content, "auto" if file_format == "html" else options.encoding)
-    lines = _Lines(split_lines(content, options.max_record_bytes))
+    if file_format != "warc":
+        # HTML pages state their own encoding.
+        encoding = "auto" if file_format == "html" else options.encoding
+        content = wide_to_utf8(content, encoding, lambda found: note(f"{source.name}: its texts are {found}"))
+    if options.encoding == "auto":
+        options = replace(options, encoding="utf-8")
+    lines = _Lines(split_lines(content, options.max_record_bytes), converted)
     try:
         match file_format:
             case "jsonl":
@@ -52,7 +86,8 @@ def raw_records(
             case "tsv":
                 yield from csv_records(source, lines, options, "\t", note)
             case "text":
-                yield _whole(source, content, options)
+                text = _whole(source, content, options)
+                yield text._replace(data=converted(text.data)) if isinstance(text, Raw) else text
             case "html":
                 page = _whole(source, content, options)
                 yield page._replace(holds="page") if isinstance(page, Raw) else page
@@ -71,10 +106,11 @@ def raw_records(
 
 
 class _Lines:
-    """Lines with the number of the last one, from 1."""
+    """Converted lines with the number of the last one, from 1."""
 
-    def __init__(self, lines: Iterator[bytes | TooLong]) -> None:
+    def __init__(self, lines: Iterator[bytes | TooLong], converted: Callable[[bytes], bytes]) -> None:
         self._lines = lines
+        self._converted = converted
         self.number = 0
 
     def __iter__(self) -> Iterator[bytes | TooLong]:
@@ -83,7 +119,7 @@ class _Lines:
     def __next__(self) -> bytes | TooLong:
         line = next(self._lines)
         self.number += 1
-        return line
+        return line if isinstance(line, TooLong) else self._converted(line)
 
 
 def _json_lines(source: Source, lines: _Lines, options: InputOptions) -> Iterator[Raw | Reject]:

@@ -58,7 +58,7 @@ class Inputs:
     threads: int = field(default_factory=usable_threads)
     processes: int | None = None
     rejects: Path | None = None
-    max_rejects: int | None = None
+    max_rejects: float | None = None
     watcher: Watcher = NULL_WATCHER
     rows: Documents | None = field(default=None, repr=False)
 
@@ -180,9 +180,11 @@ class Inputs:
 
     @contextmanager
     def noting_rejects(self) -> Iterator[Rejects]:
-        """Open the file of `rejects`, and count rejects."""
+        """Open the file of `rejects`, and count rejects. Raises TooManyRejects at the end."""
         with opened(self.rejects) as file:
-            yield Rejects(file, self.max_rejects, self.watcher)
+            rejects = Rejects(file, self.max_rejects, self.watcher)
+            yield rejects
+            rejects.require_share()
 
     def each(
         self,

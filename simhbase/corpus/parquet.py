@@ -21,16 +21,19 @@ from simhbase.corpus.record import (
     too_long,
 )
 from simhbase.corpus.rows import distinct_names, whole_row
+from simhbase.corpus.utf8 import Utf8
 from simhbase.errors import BadInput
-from simhbase.text.encoding import decode
 
 MAGIC = b"PAR1"
 BATCH_ROWS = 16  # texts held at once; each may be large
 BUFFER_BYTES = 1 << 20  # read buffer of a column; without it, a whole row group's column is read at once
 
 
-def parquet_records(source: Source, file: RawIOBase, options: InputOptions) -> Iterator[Raw | Reject]:
-    """All rows of a seekable Parquet file; a reject at the end if it is damaged.
+def parquet_records(
+    source: Source, file: RawIOBase, options: InputOptions, note: Callable[[str], None]
+) -> Iterator[Raw | Reject]:
+    """All rows of a seekable Parquet file; a reject at the end if it is damaged. note: gets what was decided
+    about its texts.
 
     Rows are numbered from 1, like lines. Memory is bounded by pages and BATCH_ROWS texts.
     """
@@ -41,13 +44,13 @@ def parquet_records(source: Source, file: RawIOBase, options: InputOptions) -> I
         reason = "Parquet is read by pyarrow, which is not installed: pip install 'simhbase[parquet]'"
         yield SourceReject(source.name, None, None, reason)
         return
-    row = 0
+    row, utf8 = 0, Utf8(lambda found: note(f"{source.name}: its texts are {found}"))
     try:
         table = ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
         columns = _Columns.of(table.schema_arrow, options)
         names = None if options.whole_rows else columns.names
         for batch in _batches(table, names, (ArrowException, OSError)):
-            yield from columns.records(source, row, batch, options)
+            yield from columns.records(source, row, batch, options, utf8)
             row += batch.num_rows
     except BadInput as error:
         yield SourceReject(source.name, None, None, str(error))
@@ -138,13 +141,16 @@ class _Columns:
     def names(self) -> list[str]:
         return sorted({each.name for each in (self.id, self.content, self.value, *self.tags) if each})
 
-    def records(self, source: Source, row: int, batch: Any, options: InputOptions) -> Iterator[Raw | Reject]:
-        """The rows of a batch. row: number of rows before it."""
+    def records(
+        self, source: Source, row: int, batch: Any, options: InputOptions, utf8: Utf8
+    ) -> Iterator[Raw | Reject]:
+        """The rows of a batch. row: number of rows before it; utf8: converts bytes."""
         nothing: list[bytes | None] = [None] * batch.num_rows
         ids = self.id.cells(batch) if self.id else nothing
         values = self.value.cells(batch) if self.value else nothing
         tags = zip(*(each.cells(batch) for each in self.tags), strict=True) if self.tags else repeat(())
-        encoding = None if _is_binary(self.content.type) else "utf-8"
+        is_found = options.encoding == "auto" and _is_binary(self.content.type)
+        encoding = "utf-8" if is_found or not _is_binary(self.content.type) else None
         holds: Literal["text", "integer"] = "text" if _is_text(self.content.type) else "integer"
         objects = _objects(batch) if options.whole_rows else [None] * batch.num_rows
         columns = zip(ids, self.content.cells(batch), values, objects, strict=True)
@@ -161,6 +167,7 @@ class _Columns:
             elif len(text) > options.max_record_bytes:
                 yield Reject(source.name, line, row_id, too_long(len(text), options))
             else:
+                text = utf8.converted(text) if is_found else text
                 raw = Raw(source.name, line, row_id, text, value, holds, encoding, tagged)
                 yield raw if fields is None else self._whole(raw, row_id, fields, options)
 
@@ -168,10 +175,7 @@ class _Columns:
         """A row with all its columns. One whose text cannot be read is unchanged: the parser rejects it."""
         content: str | int
         try:
-            if raw.holds == "integer":
-                content = int(raw.data)
-            else:
-                content = decode(raw.data, raw.encoding) if raw.encoding else options.decode(raw.data)
+            content = int(raw.data) if raw.holds == "integer" else options.decode(raw.data, raw.encoding)
         except BadInput:
             return raw
         return whole_row(raw, row_id, with_field(fields, self.content.name, content))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,8 +30,12 @@ from simhbase.corpus.record import (
 from simhbase.errors import BadInput
 from simhbase.index.rows import id_problem
 from simhbase.index.tags import Tags, tags_problem
-from simhbase.text.encoding import decode
 from simhbase.text.html import extract_html
+
+
+def used_of(records: Iterable[Record]) -> Counter[str]:
+    """Number of records by source, in input order."""
+    return Counter(record.source for record in records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +48,12 @@ class Parser:
         """A record or reject for every item of a chunk, in order."""
         return [each for item in items for each in (self._parsed(item) if isinstance(item, Raw) else (item,))]
 
-    def texts(self, chunk: ReadItems) -> tuple[list[str], list[Reject]]:
-        """The texts of a chunk, and its rejects."""
+    def texts(self, chunk: ReadItems) -> tuple[list[str], list[Reject], Counter[str]]:
+        """The texts of a chunk, its rejects, and the number of texts by source."""
         items = self.parse(chunk)
-        texts = [item.text or "" for item in items if isinstance(item, Record)]
-        return texts, [item for item in items if isinstance(item, Reject)]
+        records = [item for item in items if isinstance(item, Record)]
+        texts = [record.text or "" for record in records]
+        return texts, [item for item in items if isinstance(item, Reject)], used_of(records)
 
     def _parsed(self, raw: Raw) -> list[Record | Reject]:
         """The record of a line, or several, if JSON objects were joined on it."""
@@ -79,7 +86,7 @@ class Parser:
     def _decode(self, raw: Raw, data: bytes) -> str:
         if raw.encoding == AS_GIVEN:
             return data.decode(errors="surrogatepass")
-        return decode(data, raw.encoding) if raw.encoding else self.options.decode(data)
+        return self.options.decode(data, raw.encoding)
 
     def _given_id(self, raw: Raw, fields: _Object | None) -> Any:
         if raw.id is None and fields is not None:

@@ -46,11 +46,12 @@ class InputOptions:
     hexadecimal; another one is refused. id_from: field: the id_field, in formats with fields; line:
     source and line; path: the same with the absolute path of the file, links resolved; text: 16 hex digits of
     a hash of the text. id_prefix: put before every id; {file} is the file's name without folder and endings.
-    encoding: a Python encoding, or auto (UTF-8, UTF-16 with a byte order mark, otherwise GB18030). delimiter:
-    for csv, by default a comma. quoting: csv (cells may be in quotes, which are doubled within) or none
-    (quotes are part of the texts); None: csv, between tabs by what the file shows. max_record_bytes: larger
-    records are rejected. value_field: a field or column to choose duplicates by. whole_rows: read CSV and
-    Parquet rows with all columns, as JSON objects, for output files. tags: for all documents; tag_fields:
+    encoding: a Python encoding, or auto: UTF-8, UTF-16 and UTF-32 with a byte order mark, or GB18030 for a
+    source whose first text beyond ASCII is not UTF-8 but Chinese in GB18030; other texts are rejected.
+    delimiter: for csv, by default a comma. quoting: csv (cells may be in quotes, which are doubled within)
+    or none (quotes are part of the texts); None: csv, between tabs by what the file shows. max_record_bytes:
+    larger records are rejected. value_field: a field or column to choose duplicates by. whole_rows: read CSV
+    and Parquet rows with all columns, as JSON objects, for output files. tags: for all documents; tag_fields:
     names of further tags, with the fields or columns of their values. Jobs set the last four.
 
     Raises UsageError for invalid options.
@@ -64,7 +65,7 @@ class InputOptions:
     fingerprint_base: Base | None = None
     fingerprint_bits: int = 64
     id_prefix: str = ""
-    encoding: str = "utf-8"
+    encoding: str = "auto"
     delimiter: str = ","
     quoting: Quoting | None = None
     max_record_bytes: int = MAX_RECORD_BYTES
@@ -102,7 +103,7 @@ class InputOptions:
                 f"convert first (iconv -f {self.encoding} -t utf-8)",
                 parameter="encoding",
             )
-        encoding = "gb18030" if self.encoding == "auto" else self.encoding
+        encoding = "utf-8" if self.encoding == "auto" else self.encoding  # converted before
         if self.format in (None, "csv") and _is_part_of_characters(self.delimiter, encoding):
             raise UsageError(
                 f"the byte of {self.delimiter!r} is also the second one of other characters in {encoding}. "
@@ -120,14 +121,15 @@ class InputOptions:
         """Advice if the content field is missing."""
         return f"name another {'fingerprint' if self.fingerprint_field else 'text'} field"
 
-    def decode(self, data: bytes) -> str:
-        """Decode bytes of a file. Raises BadInput with the option's name."""
+    def decode(self, data: bytes, encoding: str | None = None) -> str:
+        """Decode bytes of a file. encoding: of these, if it is known. Raises BadInput, with advice if it is
+        not."""
         try:
-            return decode(data, self.encoding)
+            return decode(data, encoding or self.encoding)
         except BadInput as error:
-            automatic = self.encoding == "auto"
-            hint = "name its encoding" if automatic else "encoding auto reads GB18030, too"
-            raise BadInput(f"{error}: {hint}") from error
+            if encoding not in (None, "utf-8"):
+                raise
+            raise BadInput(f"{error}: name its encoding") from error
 
 
 def _is_part_of_characters(character: str, encoding: str) -> bool:

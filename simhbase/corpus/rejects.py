@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from simhbase.corpus.outputs import OutputFile, reject_line
 from simhbase.corpus.record import Reject, SourceReject
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput
+
+UNUSABLE_FROM, LEAST_USED = 10, 0.1  # records of a source; share of those that could be used
 
 
 class TooManyRejects(BadInput):
@@ -28,15 +31,22 @@ class Outcome(Protocol):
     def parsed(self) -> int:
         """Number of records that could be parsed."""
 
+    @property
+    def used(self) -> Mapping[str, int]:
+        """Number of records that could be used, by source."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Records that could be parsed, records rejected for any reason, and sources (files, folders) that could
-    not be read."""
+    not be read. used: records that were not rejected. tallies: used and rejected records of those sources of
+    which most were rejected, and of the last one."""
 
     parsed: int = 0
     rejected: int = 0
     unreadable_sources: int = 0
+    used: int = 0
+    tallies: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def all_usable(self) -> bool:
@@ -48,12 +58,26 @@ class Counts:
         """True if there was input, but none of it could be read."""
         return not self.parsed and not self.all_usable
 
+    @property
+    def unusable_sources(self) -> tuple[str, ...]:
+        """Sources of at least 10 records, of which fewer than a tenth could be used: probably they are not
+        what the options say."""
+        return tuple(source for source, tally in self.tallies.items() if is_unusable(*tally))
+
+
+def is_unusable(used: int, rejected: int) -> bool:
+    """True if nearly nothing of a source could be used."""
+    return used + rejected >= UNUSABLE_FROM and used < LEAST_USED * (used + rejected)
+
 
 class Rejects:
-    """Collects the rejects of a run, or of the rest of a resumed one."""
+    """Collects the rejects of a run, or of the rest of a resumed one.
+
+    limit: on their number; a float below 1 is a share of all records, and is checked at the end.
+    """
 
     def __init__(
-        self, file: OutputFile | None, limit: int | None, watcher: Watcher, counts: Counts | None = None
+        self, file: OutputFile | None, limit: float | None, watcher: Watcher, counts: Counts | None = None
     ) -> None:
         self._file = file
         self._limit = limit
@@ -76,14 +100,35 @@ class Rejects:
             self.counts.parsed + outcome.parsed,
             self.counts.rejected + len(outcome.rejects) - sources,
             self.counts.unreadable_sources + sources,
+            self.counts.used + sum(outcome.used.values()),
+            self._tallies(outcome),
         )
         for reject in outcome.rejects:
             self._watcher.rejected(reject, self._file.path if self._file else None)
         if self._file:
             self._file.write(map(reject_line, outcome.rejects))
         noted = self.counts.rejected + self.counts.unreadable_sources
-        if self._limit is not None and noted > self._limit:
+        if isinstance(self._limit, int) and noted > self._limit:
             raise TooManyRejects(
                 f"{noted:,} records or sources were rejected, {self._limit:,} are allowed",
                 parameter="max_rejects",
             )
+
+    def require_share(self) -> None:
+        """Raise TooManyRejects if the share of rejected records and sources is above the limit."""
+        used, noted = self.counts.used, self.counts.rejected + self.counts.unreadable_sources
+        if isinstance(self._limit, float) and noted > self._limit * (used + noted):
+            raise TooManyRejects(
+                f"{noted:,} of {used + noted:,} records or sources were rejected, "
+                f"{100 * self._limit:g} % are allowed",
+                parameter="max_rejects",
+            )
+
+    def _tallies(self, outcome: Outcome) -> dict[str, tuple[int, int]]:
+        found = dict(self.counts.tallies)
+        rejected = Counter(each.source for each in outcome.rejects if not isinstance(each, SourceReject))
+        for source in dict.fromkeys([*outcome.used, *rejected]):
+            used, lost = found.pop(source, (0, 0))
+            found[source] = used + outcome.used.get(source, 0), lost + rejected[source]
+        last = next(reversed(found), None)
+        return {source: tally for source, tally in found.items() if source == last or is_unusable(*tally)}

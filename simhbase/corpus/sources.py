@@ -116,7 +116,7 @@ class Sources:
     def _rows(self, found: FoundSource, file: BinaryIO) -> Iterator[Raw | Reject]:
         """Rows of a Parquet file, of which only some columns are read."""
         begin, size = self.consumed, found.size()
-        yield from parquet_records(found.source, _CountedFile(file, self), self._options)
+        yield from parquet_records(found.source, _CountedFile(file, self), self._options, self.notes.append)
         if size is not None:
             self.consumed = begin + size
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
@@ -64,9 +64,9 @@ def first_bytes(blocks: Iterable[bytes], size: int) -> tuple[bytes, Iterator[byt
     return head, rest
 
 
-def wide_to_utf8(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+def wide_to_utf8(blocks: Iterable[bytes], encoding: str, note: Callable[[str], None]) -> Iterator[bytes]:
     """The content, with UTF-16 and UTF-32 (detected by byte order mark) converted to UTF-8 if the encoding is
-    auto.
+    auto. note: gets the name of what was found.
 
     Raises Unreadable if UTF-8 is expected, or the data after the mark is damaged.
     """
@@ -80,6 +80,7 @@ def wide_to_utf8(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     name = str(found.lastgroup).replace("_", "-")
     if not automatic:
         raise Unreadable(f"it is {name.upper()}, not UTF-8: encoding auto reads it")
+    note(name.upper())
     decoder = codecs.getincrementaldecoder(name)()
     try:
         for block in content:

@@ -65,7 +65,7 @@ class LoadState:
     token: str = ""
     reason: str = ""
     parts: int = 0
-    counts: dict[str, int] | None = None
+    counts: dict[str, Any] | None = None
     files: dict[str, tuple[int, int]] | None = None
     report: dict[str, Any] | None = None
 

@@ -42,5 +42,9 @@ class AnsweredQueries:
         ]
 
     @property
+    def used(self) -> dict[str, int]:
+        return {self.source: sum(answer.lookup.reason is None for answer in self.answers)}
+
+    @property
     def parsed(self) -> int:
         return len(self.answers)

@@ -31,7 +31,8 @@ class DedupReport:
 
     documents: all documents read, including rejected ones; unique: documents kept (one per group, and those
     in no group); duplicates: the others; duplicates_of_stored: those that match a stored document, with
-    `against`; groups: groups of two or more. unreadable_sources: files and folders that could not be read.
+    `against`; groups: groups of two or more. unreadable_sources: files and folders that could not be read;
+    unusable_sources: files of at least 10 records, of which fewer than a tenth could be used.
     sources: the given files and folders in input order (if more than 100, those with the most duplicates).
     largest: the five largest groups. counts: rejected records and unreadable sources, by kind; if nothing
     could be read (`counts.nothing_read`), the command fails.
@@ -44,6 +45,7 @@ class DedupReport:
     groups: int
     rejected: int
     unreadable_sources: int
+    unusable_sources: tuple[str, ...]
     seconds: float
     sources: tuple[SourceReport, ...]
     largest: tuple[GroupSize, ...]
@@ -100,6 +102,7 @@ def report_of(
         groups=grouped.count,
         rejected=counts.rejected,
         unreadable_sources=counts.unreadable_sources,
+        unusable_sources=counts.unusable_sources,
         seconds=round(seconds, 3),
         sources=most_repeated(sources),
         largest=_largest(grouped, ids),

@@ -68,6 +68,7 @@ class Items:
     items: Hashes
     shown: Mapping[int, str]
     rejects: list[Reject]
+    used: Mapping[str, int]
 
     @property
     def parsed(self) -> int:
@@ -77,7 +78,7 @@ class Items:
 def items_of(parser: Parser, frequent: NDArray[np.bool_] | None, chunk: ReadItems) -> Items:
     """The items of a chunk: those whose slot is frequent, by hash; without `frequent`, bool (2^24,), all by
     slot."""
-    texts, rejects = parser.texts(chunk)
+    texts, rejects, used = parser.texts(chunk)
     chunks: list[tuple[Numbers, Hashes]] = []
     shown: dict[int, str] = {}
     for units, numbers, hashes, *spans in _find_items(texts):
@@ -91,7 +92,7 @@ def items_of(parser: Parser, frequent: NDArray[np.bool_] | None, chunk: ReadItem
         ranges = zip(*(column[chosen[places]].tolist() for column in spans), strict=True)
         shown |= {name: units.shown(*of_units) for name, of_units in zip(new.tolist(), ranges, strict=True)}
     digests = [mmh3.mmh3_x64_128_digest(text.encode("utf-8", "surrogatepass")).hex() for text in texts]
-    return Items(digests, *_distinct(chunks, len(texts)), shown, rejects)
+    return Items(digests, *_distinct(chunks, len(texts)), shown, rejects, used)
 
 
 def _find_items(texts: Sequence[str]) -> Iterator[tuple[Units, Numbers, Hashes, Numbers, Numbers, Numbers]]:
@@ -179,14 +180,15 @@ class Coverage:
     covered: int
     bare: int
     rejects: list[Reject]
+    used: Mapping[str, int]
 
 
 def coverage_of(parser: Parser, boilerplate: Boilerplate, chunk: ReadItems) -> Coverage:
-    texts, rejects = parser.texts(chunk)
+    texts, rejects, used = parser.texts(chunk)
     stripped = boilerplate.strip(texts)
     before, after = sum(map(_characters, texts)), sum(map(_characters, stripped))
     bare = sum(not split(text) for text, was in zip(stripped, texts, strict=True) if text is not was)
-    return Coverage(len(texts), before, before - after, bare, rejects)
+    return Coverage(len(texts), before, before - after, bare, rejects, used)
 
 
 def total_coverage(parts: Iterable[Coverage]) -> tuple[int, ...]:

@@ -62,8 +62,9 @@ class Frequencies:
     frequencies: Mapping[str, int]
     parsed: int
     rejects: list[Reject]
+    used: Mapping[str, int]
 
 
 def frequencies_of(parser: Parser, chunk: ReadItems) -> Frequencies:
-    texts, rejects = parser.texts(chunk)
-    return Frequencies(document_frequencies(texts), len(texts), rejects)
+    texts, rejects, used = parser.texts(chunk)
+    return Frequencies(document_frequencies(texts), len(texts), rejects, used)

@@ -85,7 +85,8 @@ class LoadReport:
     documents: all documents read, including rejected ones. loaded: those that the store holds now: added (new
     ones), updated (with a new fingerprint) and unchanged. duplicates: not stored, with `unique_only`;
     outdated: stored documents removed because their new text is a duplicate. unreadable_sources: files and
-    folders that could not be read. sources: the given files and folders in input order (if more than 100,
+    folders that could not be read; unusable_sources: files of at least 10 records, of which fewer than a
+    tenth could be used. sources: the given files and folders in input order (if more than 100,
     those with the most duplicates). largest: the five stored documents with the most duplicates (if more than
     100,000 have any, the numbers may be too low by 1/100,000 of all duplicates). counts: rejected records and
     unreadable sources, by kind; if nothing could be read (`counts.nothing_read`), the command fails.
@@ -101,6 +102,7 @@ class LoadReport:
     outdated: int
     rejected: int
     unreadable_sources: int
+    unusable_sources: tuple[str, ...]
     seconds: float
     sources: tuple[SourceReport, ...]
     largest: tuple[GroupSize, ...]
@@ -286,6 +288,7 @@ class _LoadRun:
                         file.abandon()
                 log.remove()
                 return self._report(rejects.counts, start)
+            rejects.require_share()
             if hfiles is not None:
                 self._hand_over(hfiles, unique, rejects)
             self._index.require_own_tables()  # else documents went into tables that were dropped meanwhile
@@ -460,6 +463,7 @@ class _LoadRun:
             outdated=tally.outdated,
             rejected=counts.rejected,
             unreadable_sources=counts.unreadable_sources,
+            unusable_sources=counts.unusable_sources,
             seconds=round(monotonic() - start, 3),
             sources=most_repeated(self._checkpoints.sources.reports()),
             largest=self._checkpoints.kept_out.largest(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.corpus.parser import Parser
+from simhbase.corpus.parser import Parser, used_of
 from simhbase.corpus.record import InputOptions, ReadItems, Record, Reject, WithoutFingerprint
 from simhbase.corpus.sources import CHUNK_RECORDS
 from simhbase.fingerprint.batch import FingerprintBatch
@@ -44,6 +45,11 @@ class Batch:
     @cached_property
     def rejects(self) -> list[Reject]:
         return [item for item in self.items if isinstance(item, Reject)]
+
+    @cached_property
+    def used(self) -> Counter[str]:
+        """Number of records by source."""
+        return used_of(self.records)
 
     @property
     def bits(self) -> int:

@@ -52,7 +52,7 @@ BAD_LINES = {
     "no features": (line(id="bad", text="，。！？"), "bad", "0 distinct features"),
     "no id": (line(text=GOOD), None, "no field 'id'"),
     "the same id": (line(id="good", text=LAST), "good", "the same id came before, in line 1"),
-    "not UTF-8": (b'{"id": "bad", "text": "\xd6\xd0"}', None, "not utf-8"),
+    "not UTF-8": (b'{"id": "bad", "text": "caf\xe9"}', None, "not utf-8"),
     "a line too long": (b'{"id": "bad", "text": "' + b"x" * (50 << 20) + b'"}', None, "bytes"),
 }
 
@@ -208,7 +208,10 @@ def test_many_rejects_are_all_in_the_file_and_a_few_on_stderr(tmp_path):
     assert [reject["line"] for reject in read_lines(tmp_path / "r.jsonl")] == list(range(2, 102))
     told = done.stderr.decode().splitlines()
     assert len(told) == 4
-    assert "r.jsonl" in told[-1]
+    assert told[-2:] == [
+        "r.jsonl lists all rejected records",
+        "unreadable: a.jsonl: only 1 of its 101 records could be used",
+    ]
 
 
 @pytest.mark.parametrize(("allowed", "exit_code"), [(3, 3), (2, 1), (0, 1)])
@@ -523,16 +526,55 @@ def test_reasons_name_options_wherever_they_are(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "shown", "where"), [((), 10, "--rejects FILE"), (("--rejects", "r.jsonl"), 3, "r.jsonl")]
+    ("options", "where"), [((), "--rejects FILE"), (("--rejects", "r.jsonl"), "r.jsonl")]
 )
-def test_the_first_rejects_are_shown_and_where_the_others_are(tmp_path, options, shown, where):
-    write_lines(tmp_path / "a.jsonl", ({"id": number} for number in range(20)))
-    told = run("fingerprint", "a.jsonl", *options, cwd=tmp_path).stderr.decode().splitlines()
-    assert told[0] == "rejected: a.jsonl, line 1, id 0: no field 'text' among 'id': name another text field"
-    assert told[shown:] == [
-        f"more records were rejected: {where} lists them all",
-        "Error: nothing could be read",
+def test_rejects_are_counted_by_source_and_reason(tmp_path, options, where):
+    write_lines(tmp_path / "a.jsonl", [*({"id": number} for number in range(20)), {"id": "b", "text": ""}])
+    write_lines(tmp_path / "b.jsonl", [{"id": number + 0.5} for number in range(3)])
+    told = run("fingerprint", "a.jsonl", "b.jsonl", *options, cwd=tmp_path).stderr.decode().splitlines()
+    no_text = "no field 'text' among 'id': name another text field"
+    empty = "the text is empty"
+    no_id = "field 'id' is a number with a fraction, or one beyond 64 bits: ids are texts or integers"
+    assert told == [
+        f"rejected: a.jsonl, line 1, id 0: {no_text}",
+        f"rejected: a.jsonl, line 21, id b: {empty}",
+        f"rejected: b.jsonl, line 1: {no_id}",
+        "rejected: 20 records of a.jsonl like that of line 1: "
+        "no field ... among ...: name another text field",
+        "rejected: 3 records of b.jsonl like that of line 1: "
+        + no_id.replace("'id'", "...").replace("64", "..."),
+        f"{where} lists all rejected records",
+        "unreadable: a.jsonl: only 0 of its 21 records could be used",
     ]
+
+
+def test_a_source_of_which_nearly_nothing_could_be_used_is_named(tmp_path):
+    good = [{"id": f"d{number}", "text": text} for number, text in enumerate(texts(30))]
+    write_lines(tmp_path / "a.jsonl", good)
+    for count, bad in ((9, False), (10, True)):
+        write_lines(tmp_path / "b.jsonl", [{"id": f"b{number}"} for number in range(count)])
+        write_lines(tmp_path / "c.jsonl", [*({"id": number} for number in range(9)), good[0] | {"id": "c"}])
+        for command in (["load", *STORE], ["dedup"]):
+            done = run(*command, "--json", "a.jsonl", "b.jsonl", "c.jsonl", cwd=tmp_path)
+            assert done.returncode == 3
+            assert json.loads(done.stdout)["unusable_sources"] == ["b.jsonl"] * bad
+            said = b"unreadable: b.jsonl: only 0 of its 10 records could be used" in done.stderr
+            assert said == bad
+    for command in (["fingerprint"], ["idf", "-o", "w.txt", "--yes"], ["find", *STORE]):
+        assert (
+            b"unreadable: b.jsonl: only 0 of its" in run(*command, "a.jsonl", "b.jsonl", cwd=tmp_path).stderr
+        )
+
+
+@pytest.mark.parametrize(("share", "fails"), [("5%", True), ("9.9%", True), ("10 %", False), ("99%", False)])
+def test_a_share_of_rejects_may_be_the_limit(tmp_path, share, fails):
+    rows = [{"id": number, "text": text} for number, text in enumerate(texts(18))]
+    write_lines(tmp_path / "a.jsonl", [{"id": "x"}, {"id": "y"}, *rows])
+    for command in (["load", *STORE], ["dedup"], ["fingerprint"]):
+        done = run(*command, "--max-rejects", share, "a.jsonl", cwd=tmp_path)
+        assert done.returncode == (1 if fails else 3)
+        assert (b"--max-rejects: 2 of 20 records or sources were rejected" in done.stderr) == fails
+    assert run("dedup", "--max-rejects", "5x", "a.jsonl", cwd=tmp_path).returncode == 2
 
 
 @pytest.mark.parametrize(

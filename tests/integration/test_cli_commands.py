@@ -51,7 +51,7 @@ def test_what_was_loaded_is_found_by_text_id_and_fingerprint(tmp_path):
     report = result("load", "a.jsonl", *STORE, cwd=tmp_path)
     assert report.pop("seconds") >= 0
     stored = {"loaded": 4, "added": 4, "updated": 0, "unchanged": 0}
-    others = {"duplicates": 0, "outdated": 0, "rejected": 0, "unreadable_sources": 0}
+    others = {"duplicates": 0, "outdated": 0, "rejected": 0, "unreadable_sources": 0, "unusable_sources": []}
     source = {"source": "a.jsonl", "documents": 4, "duplicates": 0, "removed": 0.0, "rejected": 0}
     rest = {"sources": [source], "largest": [], "new_store": True}
     assert report == {"documents": 4, **stored, **others, **rest}
@@ -518,6 +518,7 @@ def test_dedup_groups_chains_and_names_the_first_of_each(tmp_path):
         "duplicates": 3,
         "duplicates_of_stored": 0,
         "unreadable_sources": 0,
+        "unusable_sources": [],
         "groups": 2,
         "rejected": 0,
         "sources": [{"source": str(file), "documents": 6, "duplicates": 3, "removed": 0.5, "rejected": 0}],

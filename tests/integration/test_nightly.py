@@ -106,3 +106,20 @@ def test_a_wrong_call_says_how_to_call_it(tmp_path):
         [EXAMPLES / "load-new", "nowhere", "lists"], cwd=tmp_path, capture_output=True, check=False
     )
     assert (done.returncode, b"usage: " in done.stderr) == (2, True)
+
+
+def test_a_day_with_a_file_that_is_not_what_it_should_be_is_not_finished(folder):
+    first, second, *others = texts(12)
+    bring(folder, "2026-01-01", [first])
+    bring(folder, "2026-01-02", [second])
+    wrong = folder / "incoming" / "2026-01-01" / "b.csv"
+    wrong.write_bytes(b"id,text\n" + b"".join(b"%d,caf\xe9 au lait\n" % number for number in range(10)))
+    for _ in range(2):
+        done = night(folder)
+        assert done.returncode == 21
+        assert b"b.csv: only 0 of its 10 records could be used" in done.stderr
+        assert not (folder / "lists" / "2026-01-01.new.jsonl.gz").exists()
+        assert ids(folder, "2026-01-02.new.jsonl.gz") == ["2026-01-02/0"]
+    wrong.write_text("id,text\n" + "".join(f"x{number},{text}\n" for number, text in enumerate(others)))
+    assert night(folder).returncode == 0
+    assert len(ids(folder, "2026-01-01.new.jsonl.gz")) == 11

@@ -80,7 +80,9 @@ def test_bytes_have_the_encoding_that_is_said_and_texts_their_own(tmp_path):
     path = table(tmp_path / "x.parquet", {"id": ["甲"], "text": ["中文".encode("gb18030")], "t": ["中文"]})
     assert texts(read(path, encoding="gb18030")) == [("甲", "中文")]
     assert texts(read(path, encoding="gb18030", text_field="t")) == [("甲", "中文")]
-    ((line, known_id, reason),) = rejects(read(path))
+    assert texts(read(path)) == [("甲", "中文")]
+    assert read(path, whole_rows=True)[0].text == "中文"
+    ((line, known_id, reason),) = rejects(read(path, encoding="utf-8"))
     assert (line, known_id) == (1, "甲")
     assert "not utf-8" in reason
 

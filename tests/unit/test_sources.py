@@ -148,11 +148,7 @@ class TestJsonLines:
             (b'{"id": "a", "text": null}', "a", "field 'text' is null, not a text"),
             (b'{"id": "a", "text": 5}', "a", "field 'text' is a number, not a text"),
             (b'{"id": "a", "text": ["t"]}', "a", "field 'text' is a list, not a text"),
-            (
-                b'{"id": "a", "text": "\xd6\xd0\xce\xc4"}',
-                None,
-                "(0xd6): encoding auto reads GB18030",
-            ),
+            (b'{"id": "a", "text": "caf\xe9 au lait"}', None, "(0xe9): name its encoding"),
         ],
     )
     def test_a_bad_line_is_rejected_with_its_reason_and_the_others_are_kept(
@@ -282,7 +278,8 @@ class TestEncodings:
         line = json.dumps({"id": "a", "text": traditional}, ensure_ascii=False)
         path = write(tmp_path / "x.jsonl", line.encode("big5"))
         (reject,) = read(path, encoding="auto")
-        assert "more likely big5 than gb18030: name its encoding" in reject.reason
+        assert reject.reason.startswith("not utf-8: ")
+        assert reject.reason.endswith(": name its encoding")
         assert texts(read(path, encoding="big5")) == [("a", traditional)]
 
     @pytest.mark.parametrize("encoding", ["utf-16", "utf-32-le"])
@@ -356,7 +353,7 @@ class TestCsv:
         with pytest.raises(ValueError, match="delimiter"):
             InputOptions(delimiter=delimiter)
 
-    @pytest.mark.parametrize(("delimiter", "encoding"), [("|", "gb18030"), ("|", "auto"), ("0", "gb18030")])
+    @pytest.mark.parametrize(("delimiter", "encoding"), [("|", "gb18030"), ("0", "gb18030")])
     def test_a_delimiter_that_is_a_byte_of_other_characters_is_refused(self, delimiter, encoding):
         with pytest.raises(UsageError, match=r"^delimiter: the byte of " + re.escape(repr(delimiter))):
             InputOptions(delimiter=delimiter, encoding=encoding)
@@ -453,7 +450,7 @@ class TestPlainText:
 
     def test_bytes_of_another_encoding_are_rejected_under_their_id(self, tmp_path):
         write(tmp_path / "a.txt", "中文".encode("gb18030"))
-        ((line, known_id, reason),) = rejects(read(tmp_path))
+        ((line, known_id, reason),) = rejects(read(tmp_path, encoding="utf-8"))
         assert (line, known_id) == (1, "a.txt")
         assert "not utf-8" in reason
         assert texts(read(tmp_path, encoding="auto")) == [("a.txt", "中文")]
@@ -465,7 +462,7 @@ class TestPlainText:
     ):
         path = write(tmp_path / "a.csv", pack("\ufeffid,text\na,中文\nb,😀\n".encode(encoding)))
         assert texts(read(path, encoding="auto")) == [("a", "中文"), ("b", "😀")]
-        (item,) = read(path)
+        (item,) = read(path, encoding="utf-8")
         assert isinstance(item, SourceReject)
         name = encoding[:6].upper()
         assert item.reason == f"it is {name}, not UTF-8: encoding auto reads it"
