@@ -110,7 +110,7 @@ class Profile:
         chosen = _class_of(parameters)
         for name in parameters.keys() - _types(chosen).keys():
             if name not in NAMES:
-                raise UsageError(f"a profile has no parameter {name!r}")
+                raise UsageError(f"a profile has no parameter {name!r}: use {', '.join(NAMES)}")
             raise UsageError(f"does not apply to {chosen.kind}", parameter=name)
         return cast(Self, object.__new__(chosen))
 

@@ -156,7 +156,8 @@ class StoredProfile:
                     "this machine's fingerprints differ from the store's: fixed text "
                     f"{number + 1} is {stored} in the store and {computed} here. "
                     f"Stored with {_versions(self.software)}; here {_versions(software())}. "
-                    "Install the store's versions."
+                    "Install the store's versions, or load its documents into a new store (simhbase load) "
+                    "and drop this one (simhbase tables drop)"
                 )
 
 

@@ -262,8 +262,9 @@ def test_a_pipeline_that_answers_differently_is_refused_with_both_answers(store)
     found = read_profile(store)
     with pytest.raises(
         ProfileMismatch, match=f"fixed text 8 is 00000000deadbeef in the store and {stored} here"
-    ):
+    ) as refused:
         found.check_pipeline(found.profile.fingerprinter())
+    assert "load its documents into a new store (simhbase load)" in str(refused.value)
 
 
 def test_the_tokenizer_is_that_of_the_creator_and_is_not_compared(store):
@@ -469,6 +470,19 @@ def test_unknown_parameters_are_refused(given):
 def test_values_that_a_parameter_cannot_have_are_refused_by_its_name(given):
     *_, name = given
     with pytest.raises(UsageError, match=r"^(verify|" + name + "): "):
+        Profile(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"features": "chars:auto"}, r"words:N or chars:N .* chars:1-3"),
+        ({"threshold": "auto"}, r"a Jaccard similarity .* 0\.54-0\.7"),
+        ({"normalisation": "nfkc-lower-v2"}, "use scheme, features, "),
+    ],
+)
+def test_a_setting_that_there_is_not_is_refused_with_those_that_there_are(given, named):
+    with pytest.raises(UsageError, match=named):
         Profile(**given)
 
 
