@@ -16,10 +16,11 @@ from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.text.boilerplate import Boilerplate
+from simhbase.text.content import NamedContent
 from simhbase.text.features import BY_IDF, FeatureOptions
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
 from simhbase.text.normalise import NORMALISATION, normalise
-from simhbase.text.resources import NamedContent, package_version
+from simhbase.text.packages import package_version
 from simhbase.text.variants import CharacterTable, character_table
 
 if TYPE_CHECKING:

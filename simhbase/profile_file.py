@@ -17,9 +17,9 @@ from pathlib import Path
 
 from simhbase.errors import BadInput, OutputFailed, UsageError
 from simhbase.profile import NAMES, PRESETS, Profile, preset_parameters
+from simhbase.text.content import NamedContent
 from simhbase.text.encoding import decode
 from simhbase.text.idf import JIEBA
-from simhbase.text.resources import NamedContent
 from simhbase.text.userfile import read_boilerplate, read_table, read_utf8
 
 _FILES = {"idf": read_table, "boilerplate": read_boilerplate}

@@ -25,8 +25,9 @@ from simhbase.profile import NAMES, Profile
 from simhbase.stores.base import TTL_ROW, Store, keeps_hints
 from simhbase.stores.meta import Meta
 from simhbase.text.boilerplate import Boilerplate
+from simhbase.text.content import NamedContent
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
-from simhbase.text.resources import NamedContent, package_version
+from simhbase.text.packages import package_version
 from simhbase.text.variants import CharacterTable
 
 FORMAT = 4

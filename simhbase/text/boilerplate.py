@@ -16,8 +16,8 @@ from typing import Literal, NamedTuple
 from simhbase import _core
 from simhbase._core import Units
 from simhbase.errors import BadInput
+from simhbase.text.content import NamedContent
 from simhbase.text.normalise import form
-from simhbase.text.resources import NamedContent
 from simhbase.text.variants import CharacterTable
 
 Kind = Literal["line", "phrase"]

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from simhbase._core import DICTIONARY, Dictionary
-from simhbase.text.resources import package_folder
+from simhbase.text.packages import package_folder
 
 
 @cache

@@ -12,7 +12,8 @@ from functools import cached_property, lru_cache
 from math import log, nan
 
 from simhbase.errors import BadInput
-from simhbase.text.resources import NamedContent, package_folder, package_version
+from simhbase.text.content import NamedContent
+from simhbase.text.packages import package_folder, package_version
 
 SCALE = 65536
 LARGEST = 1_000_000  # sums of larger weights could exceed 64 bits

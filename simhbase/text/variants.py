@@ -17,7 +17,8 @@ from pathlib import Path
 from struct import pack
 
 from simhbase.errors import UsageError
-from simhbase.text.resources import NamedContent, package_folder
+from simhbase.text.content import NamedContent
+from simhbase.text.packages import package_folder
 
 HANT, ARABIC = "hant", "arabic"
 FOLDS = (HANT, ARABIC)

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.bench.report import Table, changes, render, to_json
 
 PARTS = (
+    "start",
     "fingerprints",
     "minhash",
     "store",

@@ -11,7 +11,7 @@ import pytest
 from simhbase.text import dictionary as module
 from simhbase.text import dictionary_copy
 from simhbase.text.dictionary import dictionary
-from simhbase.text.resources import package_folder
+from simhbase.text.packages import package_folder
 
 ASK = "from simhbase.text.features import tokens; print(*tokens('北京大学的学生'))"
 

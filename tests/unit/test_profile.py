@@ -284,7 +284,7 @@ def test_the_tokenizer_is_that_of_the_creator_and_is_not_compared(store):
 
 def test_a_fold_is_stored_with_its_table(store, monkeypatch):
     write_profile(store, Profile(verify=False, fold="hant"))
-    monkeypatch.setattr("simhbase.text.resources.find_spec", lambda name: None)
+    monkeypatch.setattr("simhbase.text.packages.find_spec", lambda name: None)
     found = read_profile(store).profile
     found.require({"fold": "hant"})
     traditional, simplified = map(found.fingerprinter().fingerprint, ["臺灣的國家", "台湾的国家"])

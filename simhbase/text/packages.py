@@ -1,26 +1,11 @@
-"""Content of files that are part of a profile, and the files of installed packages."""
+"""Files and versions of installed packages."""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field
-from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
 from simhbase.errors import BadInput
-
-
-@dataclass(frozen=True)
-class NamedContent:
-    """The content of a file; equal if the content is equal, whatever the names. digest: SHA-256 in hex."""
-
-    name: str = field(compare=False)
-    content: bytes = field(repr=False)
-
-    @cached_property
-    def digest(self) -> str:
-        return hashlib.sha256(self.content).hexdigest()
 
 
 def package_folder(name: str, missing: str) -> Path:

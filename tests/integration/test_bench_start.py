@@ -1,0 +1,13 @@
+"""What new processes cost, by the benchmark that speed is measured with."""
+
+from tests.bench import start
+
+
+def test_a_first_fingerprint_and_a_single_lookup_cost_little_beside_python_and_numpy():
+    """Measured are 2.5 times Python's start and 2.9 times NumPy's import; other programs disturb both."""
+    (table,) = start.measure(0.2)
+    ratios = {name: (to_pass, to_numpy) for name, _, to_pass, to_numpy in table.rows}
+    assert ratios["first fingerprint, by the core"][0] < 5
+    assert ratios["first fingerprint, by a profile"][1] < 1
+    assert ratios["find --id"][1] < 5
+    assert ratios["find --text"][1] < 5
