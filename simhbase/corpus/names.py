@@ -20,6 +20,7 @@ _BY_EXTENSION: dict[str, Format] = {
     ".htm": "html",
     ".parquet": "parquet",
     ".warc": "warc",
+    ".wet": "warc",  # of Common Crawl
 }
 EXTENSIONS = tuple(_BY_EXTENSION)
 FORMATS_OF_PAGES = ("html", "warc")

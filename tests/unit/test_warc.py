@@ -91,7 +91,7 @@ def test_everything_else_is_passed_over_without_a_word(tmp_path):
     archive.answer("http://x/5", b"no type", None)
     archive.other("http://x/6", "request", b"GET / HTTP/1.1\r\n\r\n", "application/http; msgtype=request")
     archive.other("http://x/6", "metadata", b"fetchTimeMs: 1\r\n", "application/warc-fields")
-    archive.other("http://x/6", "conversion", b"text", "text/plain")
+    archive.other("http://x/6", "conversion", b"%PDF", "application/pdf")
     archive.other("dns:x", "response", b"x. IN A 127.0.0.1", "text/dns")
     archive.answer("http://x/7", b"text", "text/plain")
     assert texts(read(write(tmp_path / "x.warc", archive.data), max_record_bytes=1000)) == [
@@ -124,10 +124,9 @@ def test_content_that_the_server_has_packed_or_cut_to_chunks_is_unpacked(tmp_pat
     archive.answer("http://x/4", b"junk", "image/png", Content_Encoding="gzip")
     archive.answer("http://x/5", b"junk", "text/plain", Content_Encoding="gzip")
     archive.answer("http://x/6", b"one two", "text/plain")
-    *good, bad, last = read(write(tmp_path / "x.warc", archive.data))
-    assert texts(good) == [(f"http://x/{number}", "one two") for number in (1, 2, 3)]
-    assert (bad.line, bad.id, last.id) == (6, "http://x/5", "http://x/6")
-    assert bad.reason.startswith("its content cannot be read (")
+    *good, bare, last = texts(read(write(tmp_path / "x.warc", archive.data)))
+    assert good == [(f"http://x/{number}", "one two") for number in (1, 2, 3)]
+    assert (bare, last) == (("http://x/5", "junk"), ("http://x/6", "one two"))
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, zstandard.compress])
@@ -174,7 +173,7 @@ def test_an_archive_that_was_cut_short_gives_what_came_before_and_says_so(tmp_pa
     *records, end = read(write(tmp_path / "x.warc", data[: -len(data) // 4]))
     assert [item.id[-1] for item in records] == ["a", "b"][: len(records)]
     assert records
-    assert (end.line, end.id) == (len(records) + 2, None)
+    assert (end.line, end.id) == (len(records) + 2, None if packed else "http://x/c")
     assert "cut short" in end.reason
 
 
@@ -190,16 +189,16 @@ def test_damage_inside_what_is_packed_is_told(tmp_path):
 def test_a_record_that_lost_some_bytes_is_told(tmp_path):
     data = three().data
     begin = data.index(b"bbbb")
-    *records, end = read(write(tmp_path / "x.warc", data[:begin] + data[begin + 10 :]))
-    assert [item.id[-1] for item in records] == ["a", "b"]
-    assert (type(end), end.line) == (Reject, 4)
-    assert end.reason.startswith("it is damaged, or no WARC (")
+    first, lost, last = read(write(tmp_path / "x.warc", data[:begin] + data[begin + 10 :]))
+    assert (first.id, last.id, last.text) == ("http://x/a", "http://x/c", "c" * 3000)
+    assert (type(lost), lost.line, lost.id) == (Reject, 3, "http://x/b")
+    assert "is wrong, or it was cut short" in lost.reason
 
 
 def test_what_is_no_archive_is_one_reject(tmp_path):
     (item,) = read(write(tmp_path / "x.warc", b"hello\nworld\n" * 100))
     assert isinstance(item, SourceReject)
-    assert item.reason.startswith("it is damaged, or no WARC (")
+    assert item.reason == "it is no WARC: those begin with WARC/"
 
 
 def test_every_encoding_of_browsers_is_one_of_pythons():
@@ -235,3 +234,65 @@ def test_no_damage_raises_anything(tmp_path_factory, changes):
         data[begin : begin + removed] = inserted
     items = read(write(tmp_path_factory.mktemp("warc") / "x.warc", bytes(data)))
     assert all(isinstance(item, Record | Reject) for item in items)
+
+
+@pytest.mark.parametrize("junk", [b"", b"junk", b"\n\nWARCjunk\r\n" * 9])
+@pytest.mark.parametrize("length", [b"Content-Length: 7\r\n", b"Content-Length: 999999\r\n", b"X: y\r\n"])
+def test_one_broken_record_does_not_cost_the_others(tmp_path, junk, length):
+    data = three().data
+    begin = data.rindex(b"WARC/", 0, data.index(b"http://x/b"))
+    broken = b"WARC/1.0\r\nWARC-Type: resource\r\n" + length + b"\r\ntext of another length\r\n\r\n"
+    items = read(write(tmp_path / "x.warc", data[:begin] + junk + broken + data[begin:]))
+    records = [item for item in items if isinstance(item, Record)]
+    assert [(item.id, item.text) for item in records] == [(f"http://x/{name}", name * 3000) for name in "abc"]
+    assert len(items) == 4 + junk.endswith(b"\n")  # junk on the line of a record costs it
+
+
+def test_lines_may_end_with_lf_only(tmp_path):
+    head = b"WARC/1.0\nWARC-Type: conversion\nContent-Type: text/plain\nContent-Length: 9\n"
+    data = b"".join(b"%bWARC-Target-URI: %b\n\n%b\n\n" % (head, name, name * 9) for name in (b"a", b"b"))
+    assert texts(read(write(tmp_path / "x.warc", data))) == [("a", "a" * 9), ("b", "b" * 9)]
+
+
+def test_extracts_of_common_crawl_are_texts(tmp_path):
+    archive = Archive(packed=True)
+    for number in range(3):
+        archive.other(f"http://x/{number}", "conversion", f"{number} 中文".encode(), "text/plain")
+    write(tmp_path / "a.warc.wet.gz", archive.data)
+    assert texts(read(tmp_path)) == [(f"http://x/{number}", f"{number} 中文") for number in range(3)]
+
+
+def _raw_deflated(body):
+    compressor = zlib.compressobj(wbits=-15)
+    return compressor.compress(body) + compressor.flush()
+
+
+BODY = b"<p>The council decided on Tuesday to build a new bridge beside the old mill.</p>" * 3
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (gzip.compress(BODY), {"Content_Encoding": "x-gzip"}),
+        (gzip.compress(BODY), {"Content_Encoding": "GZIP"}),
+        (gzip.compress(gzip.compress(BODY)), {"Content_Encoding": "gzip, gzip"}),
+        (gzip.compress(BODY[:60]) + gzip.compress(BODY[60:]), {"Content_Encoding": "gzip"}),
+        (_raw_deflated(BODY), {"Content_Encoding": "deflate"}),
+        (BODY, {"Content_Encoding": "gzip"}),
+        (BODY, {"Content_Encoding": "br"}),
+        (BODY, {"Content_Encoding": "utf-8"}),
+        (BODY, {"Transfer_Encoding": "chunked"}),
+        (b"%X;a=b\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY), {"Transfer_Encoding": "chunked"}),
+        (gzip.compress(BODY), {"Transfer_Encoding": "chunked", "Content_Encoding": "gzip"}),
+    ],
+)
+def test_bodies_are_decoded_as_far_as_they_are_coded(tmp_path, body, headers):
+    archive = Archive().answer("http://x/1", body, "text/plain", **headers)
+    assert texts(read(write(tmp_path / "x.warc", archive.data))) == [("http://x/1", BODY.decode())]
+
+
+def test_a_body_that_was_cut_short_is_rejected(tmp_path):
+    body = gzip.compress(BODY)[:-12]
+    archive = Archive().answer("http://x/1", body, "text/plain", Content_Encoding="gzip")
+    ((_, name, reason),) = rejects(read(write(tmp_path / "x.warc", archive.data)))
+    assert (name, reason) == ("http://x/1", "its content ends in the middle")
