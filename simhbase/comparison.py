@@ -14,7 +14,7 @@ from simhbase.model import Comparison, Fingerprint, Stretch
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.text.difference import difference
 from simhbase.text.extractor import Extractor
-from simhbase.text.jaccard import jaccard, sets_of
+from simhbase.text.jaccard import similarity as exact_similarity
 
 _FIRST, _SECOND = np.array([0]), np.array([1])
 
@@ -44,13 +44,14 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
     )
     values = [Fingerprint(to_int(value)) for value in found.values]
     one, other = (None if reason else value for value, reason in zip(values, found.reasons, strict=True))
+    exact = exact_similarity(Extractor(profile.shingles), [left, right], _FIRST, _SECOND)
     differ = difference(left, right, variants=profile.variants)
     return Comparison(
         fingerprints=(one, other),
         reasons=(found.reasons[0], found.reasons[1]),
         distance=distance,
         similarity=similarity,
-        jaccard=_jaccard(profile, left, right),
+        jaccard=float(exact[0]),
         drawers=drawers,
         tables=scheme.tables,
         match=match,
@@ -74,10 +75,3 @@ def _nearness(scheme: Scheme, fingerprints: FingerprintBatch) -> _Nearness:
     mismatches, few = bounds.verified(scheme.sketching, sketches, _FIRST, sketches, _SECOND)
     distance = int(scheme.distances(np.array([bits]), mismatches)[0])
     return distance, float(scheme.sketching.similarity(mismatches)[0]), drawers, match and bool(few[0])
-
-
-def _jaccard(profile: Profile, left: str, right: str) -> float:
-    sets = sets_of(Extractor(profile.shingles).extract([left, right]))
-    if not sets.sizes.any():
-        return float(left == right)  # shorter than a shingle
-    return float(jaccard(sets, _FIRST, _SECOND)[0])

@@ -8,6 +8,7 @@ mod dictionary;
 mod features;
 mod growing;
 mod hash;
+mod jaccard;
 mod keyed;
 mod minhash;
 mod normal;
@@ -348,6 +349,19 @@ impl Pipeline {
         Ok([array(py, &digests), array(py, &counts)])
     }
 
+    /// The sets of the features of texts.
+    fn sets(&self, py: Python<'_>, texts: List<'_, '_>) -> PyResult<Sets> {
+        let texts = read(texts)?;
+        let mut sets = jaccard::Sets::default();
+        self.with_scratch(py, texts.characters(), |scratch| {
+            for text in texts.iter() {
+                self.of.extract(text, scratch);
+                sets.add(scratch.features.digests.iter().map(|digest| digest[0]));
+            }
+        })?;
+        Ok(Sets(sets))
+    }
+
     /// The words of a text and their weights, heaviest first, ties by bytes. (Weights in units of an IDF of 1/65536,
     /// of one half where they are saturated, and of one elsewhere.)
     fn words(&self, py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<Vec<(String, u64)>> {
@@ -372,6 +386,39 @@ impl Pipeline {
             free().push(scratch);
         }
         Ok(done)
+    }
+}
+
+/// Sets of features of texts.
+#[pyclass(frozen)]
+struct Sets(jaccard::Sets);
+
+#[pymethods]
+impl Sets {
+    /// Numbers of features, int64.
+    fn sizes<'py>(&self, py: Python<'py>) -> Bound<'py, PyByteArray> {
+        array(py, &self.0.iter().map(<[u64]>::len).collect::<Vec<_>>())
+    }
+
+    /// Jaccard similarity of pairs of sets, given by their numbers (int64 each): float64, 0 for two empty sets.
+    fn similarity<'py>(
+        &self,
+        py: Python<'py>,
+        left: PyBuffer<i64>,
+        right: PyBuffer<i64>,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
+        let (left, right) = (left.to_vec(py)?, right.to_vec(py)?);
+        let pairs = left.iter().zip(&right);
+        let of_pair = |(&one, &other): (&i64, &i64)| self.0.similarity(one as usize, other as usize);
+        let found = work(py, || pairs.map(of_pair).collect::<Vec<_>>())?;
+        Ok(array(py, &found))
+    }
+
+    /// Features that several sets have, as ranks, rarest first: those of each set, ascending (uint32), and where each
+    /// set begins, with the end of the last (int64).
+    fn ranked<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyByteArray>; 2]> {
+        let (tokens, bounds) = work(py, || self.0.ranked())?;
+        Ok([array(py, &tokens), array(py, &bounds)])
     }
 }
 
@@ -430,6 +477,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Boilerplate>()?;
     module.add_class::<Units>()?;
     module.add_class::<Pipeline>()?;
+    module.add_class::<Sets>()?;
     module.add_function(wrap_pyfunction!(build_dictionary, module)?)?;
     module.add_function(wrap_pyfunction!(document_frequencies, module)?)?;
     module.add_function(wrap_pyfunction!(unicode_sum, module)?)

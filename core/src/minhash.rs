@@ -113,6 +113,12 @@ mod tests {
             permutations.minima(&shingles, &mut found);
             minima(&shingles, &permutations.factors, &permutations.terms, &mut plain);
             assert_eq!(found, plain);
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor has these instructions.
+                unsafe { minima_avx2(&shingles, &permutations.factors, &permutations.terms, &mut found) };
+                assert_eq!(found, plain);
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ from simhbase.jobs.pipeline import Batch
 from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile, with_corpus_defaults
 from simhbase.slices import Numbers, bounded_slices
 from simhbase.text.extractor import Extractor
-from simhbase.text.jaccard import jaccard, sets_of
+from simhbase.text.jaccard import similarity
 
 BYTES_AT_ONCE = 1 << 19  # of texts compared at once; their shingles take dozens of times as much
 DEFAULT_SIMILARITY = 0.65  # separates texts from one template (below) from versions of one text
@@ -144,16 +144,7 @@ class SpooledTexts:
         sizes = self._sizes(left, more) + self._sizes(right, more)
         for chunk in bounded_slices(sizes, BYTES_AT_ONCE):
             wanted, places = np.unique([left[chunk], right[chunk]], return_inverse=True)
-            found[chunk] = self._similarity(self._read(wanted, more), *places.reshape(2, -1))
-        return found
-
-    def _similarity(
-        self, texts: Sequence[str], left: NDArray[np.int64], right: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        sets = sets_of(self._extractor.extract(texts))
-        found = jaccard(sets, left, right)
-        for pair in np.flatnonzero((sets.sizes[left] == 0) & (sets.sizes[right] == 0)).tolist():
-            found[pair] = texts[left[pair]] == texts[right[pair]]  # shorter than a shingle
+            found[chunk] = similarity(self._extractor, self._read(wanted, more), *places.reshape(2, -1))
         return found
 
     def _sizes(self, numbers: Numbers, more: Sequence[str]) -> NDArray[np.int64]:

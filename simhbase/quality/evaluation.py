@@ -22,7 +22,7 @@ from simhbase.quality.report import TRUTHS
 from simhbase.quality.sample import Sample, read_sample
 from simhbase.quality.schemes import fingerprint_texts, pairs_found_by
 from simhbase.quality.truth import Quality, Truth
-from simhbase.text.jaccard import jaccard, shingle_sets
+from simhbase.text.jaccard import shingle_sets
 
 RIGHT = 0.65
 BINS = ((0.0, 0.5), (0.5, 0.6), (0.6, 0.7), (0.7, 0.75), (0.75, 0.8), (0.8, 0.9), (0.9, 1.0))
@@ -125,7 +125,7 @@ def evaluate_corpus(
     sets = shingle_sets(sample.texts, sample.shingles)
     (fingerprinted,) = fingerprint_texts(sample.texts, [profile], threads)
     found = pairs_found_by(profile, fingerprinted, min_similarity)
-    exact = replace(found, score=jaccard(sets, found.left, found.right))
+    exact = replace(found, score=sets.similarity(found.left, found.right))
     truth = Truth(labelled_pairs(labels, sample, sets), exact.between(right), sample)
     return Evaluation(**vars(truth.quality(found, bins=BINS)), truth=TRUTHS[sample.shingles])
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from simhbase.errors import UsageError
 from simhbase.quality.pairs import Positions, TextPairs
 from simhbase.slices import bounded_slices, ranges
-from simhbase.text.jaccard import ShingleSets, jaccard
+from simhbase.text.jaccard import ShingleSets
 
 _CHUNK_SHINGLES = 1 << 21  # shared shingles processed at once
 _BITMAP_BITS = (64, 1 << 14)
@@ -42,7 +42,7 @@ def similar_pairs(sets: ShingleSets, threshold: float) -> TextPairs:
 def _reaching(
     sets: ShingleSets, threshold: float, smaller: Positions, larger: Positions
 ) -> tuple[Positions, Positions, NDArray[np.float64]]:
-    similarity = jaccard(sets, smaller, larger)
+    similarity = sets.similarity(smaller, larger)
     reached = similarity >= threshold - _SLACK
     smaller, larger = smaller[reached], larger[reached]
     return np.minimum(smaller, larger), np.maximum(smaller, larger), similarity[reached]

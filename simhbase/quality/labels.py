@@ -13,7 +13,7 @@ from simhbase.errors import BadInput
 from simhbase.quality.pairs import TextPairs
 from simhbase.quality.sample import Sample
 from simhbase.text.encoding import decode
-from simhbase.text.jaccard import ShingleSets, jaccard
+from simhbase.text.jaccard import ShingleSets
 from simhbase.text.userfile import read_utf8
 
 _HEADER = ("id_a", "id_b", "jaccard")
@@ -53,7 +53,7 @@ def labelled_pairs(labels: Labels, sample: Sample, sets: ShingleSets) -> TextPai
     """Labelled pairs without repeats, with exact similarity. Leaves out pairs of equal texts, which are one
     text in a sample. Raises BadInput for unknown ids."""
     left, right = labels.places(sample)
-    pairs = TextPairs.of(len(sample.texts), [(left, right, jaccard(sets, left, right))])
+    pairs = TextPairs.of(len(sample.texts), [(left, right, sets.similarity(left, right))])
     return pairs.where(pairs.left != pairs.right)
 
 

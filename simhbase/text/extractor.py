@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase._core import Pipeline
+from simhbase._core import Pipeline, Sets
 from simhbase.text.features import FeatureOptions
 from simhbase.text.idf import SCALE
 
@@ -40,6 +40,9 @@ class Extractor:
     def extract(self, texts: Sequence[str]) -> FeatureBatch:
         digests, counts = self._pipeline.features(list(texts))
         return FeatureBatch(np.frombuffer(digests, np.uint64), np.frombuffer(counts, np.int64))
+
+    def sets(self, texts: Sequence[str]) -> Sets:
+        return self._pipeline.sets(list(texts))
 
     def words(self, text: str) -> list[tuple[str, float]]:
         """Words of a text with weights, heaviest first, ties by the words' bytes."""

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 from tempfile import TemporaryDirectory
+from time import process_time
 
+import numpy as np
 import simhash
+from datasketch import MinHash
+from rensa import RMinHash
 
 import simhbase
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.parallel import map_in_threads
 from simhbase.profile import Profile, make_profile
+from simhbase.text.normalise import normalise
 from tests import reference
 from tests.bench.report import Cell, Table, interleaved, peak_memory_mb
 
@@ -36,10 +41,11 @@ def simhash_package(texts: list[str]) -> list[int]:
 
 
 def measure(scale: float = 1.0) -> list[Table]:
-    """One process against both peers, then two threads against one."""
+    """One thread against its peers, then two threads against one."""
     every = round(74_545 / (TEXTS * scale))
     texts = [text for _, text in reference.documents("xwlb_chinadata", every)]
-    return [against_peers(texts), alone(texts), threads(texts, round(POOL_TEXTS * scale))]
+    wanted = round(POOL_TEXTS * scale)
+    return [against_peers(texts), against_minhash(texts), alone(texts), threads(texts, wanted)]
 
 
 def alone(texts: list[str]) -> Table:
@@ -84,18 +90,61 @@ def against_peers(texts: list[str]) -> Table:
         lambda: jieba_loop(few),
         lambda: simhash_package(few),
         *(lambda one=fingerprinter: one.fingerprint_many(texts) for fingerprinter in fingerprinters),
+        clock=process_time,
     )
     names = ["jieba.analyse.extract_tags + loop", "simhash package over jieba's words", *profiles]
-    rates = [len(few if position < 2 else texts) / elapsed for position, elapsed in enumerate(seconds)]
+    costs = [elapsed / len(few if position < 2 else texts) for position, elapsed in enumerate(seconds)]
     characters = sum(map(len, texts)) / len(texts)
     return Table(
-        "Fingerprints from raw text, one process",
-        ["pipeline", "texts/s", "times the first"],
-        [[name, rate, rate / rates[0]] for name, rate in zip(names, rates, strict=True)],
+        "Fingerprints from raw text, one thread",
+        ["pipeline", "us of processor time a text", "times as fast as the first"],
+        [[name, 1e6 * cost, costs[0] / cost] for name, cost in zip(names, costs, strict=True)],
         [
             f"{len(texts):,} items of Chinese television news of {characters:.0f} characters on average, "
             f"{len(few)} for the peers; medians of {RUNS} interleaved runs; "
             f"peak memory {peak_memory_mb():,.0f} MB."
+        ],
+    )
+
+
+def against_minhash(texts: list[str]) -> Table:
+    """Peers get texts in normal form, and cut the same shingles from them."""
+    profile = make_profile({}, "complete")
+    normal = ["".join(normalise(text).split()) for text in texts]
+    few = normal[:: len(normal) // PEER_TEXTS]
+    shared = MinHash(num_perm=profile.slots)
+
+    def datasketch() -> None:
+        for text in few:
+            shared.copy().update_batch([text[at : at + 3].encode() for at in range(len(text) - 2)])
+
+    def rensa() -> None:
+        for text in normal:
+            RMinHash(num_perm=profile.slots, seed=1).update(
+                [text[at : at + 3] for at in range(len(text) - 2)]
+            )
+
+    fingerprinter = profile.fingerprinter()
+    seconds = interleaved(
+        RUNS, datasketch, rensa, lambda: fingerprinter.fingerprint_many(texts), clock=process_time
+    )
+    costs = [elapsed / len(few if position == 0 else texts) for position, elapsed in enumerate(seconds)]
+    names = [
+        "datasketch, update_batch with shared permutations",
+        "rensa, update",
+        "simhbase, from raw text to sketches (complete)",
+    ]
+    return Table(
+        f"MinHash sketches of {profile.slots} slots from texts, one thread",
+        ["", "us of processor time a text", "times as fast as datasketch", "times as fast as rensa"],
+        [
+            [name, 1e6 * cost, costs[0] / cost, costs[1] / cost]
+            for name, cost in zip(names, costs, strict=True)
+        ],
+        [
+            f"{len(texts):,} items of Chinese television news ({len(few)} for datasketch) of "
+            f"{np.mean([len(text) - 2 for text in normal]):.0f} shingles of 3 characters on average; "
+            f"medians of {RUNS} interleaved runs."
         ],
     )
 

@@ -23,7 +23,7 @@ from simhbase.quality.pairs import TextPairs
 from simhbase.quality.schemes import BY_LENGTH as PRESET
 from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts, pairs_found_by
 from simhbase.text.extractor import Extractor
-from simhbase.text.jaccard import PAIRS, SHINGLES, jaccard, sets_of, shingle_sets
+from simhbase.text.jaccard import PAIRS, SHINGLES, ShingleSets, shingle_sets
 from simhbase.text.normalise import normalise
 from tests.bench.report import Cell, Table
 from tests.bench.short import SINCE, read_items
@@ -89,7 +89,7 @@ def measure(scale: float = 1.0) -> list[Table]:
     sets = {"pairs": shingle_sets(texts, PAIRS), "triples": shingle_sets(texts, SHINGLES)}
 
     def pairs(left: Numbers, right: Numbers) -> Pairs:
-        similarity = {name: jaccard(each, left, right) for name, each in sets.items()}
+        similarity = {name: each.similarity(left, right) for name, each in sets.items()}
         similarity["edit"] = np.array(
             [edit_similarity(texts[one], texts[other]) for one, other in zip(left, right, strict=True)]
         )
@@ -209,12 +209,12 @@ def by_threshold(
 def counted(profile: Profile, fingerprinted: CorpusFingerprints, texts: Sequence[str]) -> TextPairs:
     """What the bands find and features that are counted decide."""
     found = pairs_found_by(profile, fingerprinted, COMPARED_FROM)
-    sets = sets_of(Extractor(profile.feature_options).extract(texts))
+    sets = ShingleSets(Extractor(profile.feature_options), texts)
     fewer = np.minimum(sets.sizes[found.left], sets.sizes[found.right])
     threshold = profile.index_scheme.threshold
     assert isinstance(threshold, RisingThreshold)
     least = np.array([threshold.of(features) for features in fewer.tolist()])
-    return found.where(jaccard(sets, found.left, found.right) >= least)
+    return found.where(sets.similarity(found.left, found.right) >= least)
 
 
 def recalls(near: Pairs, found: TextPairs) -> dict[tuple[str, str], float]:

@@ -31,7 +31,7 @@ from simhbase.quality.schemes import (
 from simhbase.quality.truth import Truth, bin_name
 from simhbase.text.extractor import Extractor
 from simhbase.text.features import FeatureOptions
-from simhbase.text.jaccard import jaccard, sets_of
+from simhbase.text.jaccard import ShingleSets
 from simhbase.text.normalise import normalise
 from tests.bench.report import Cell, Table, shown
 from tests.reference import DATA
@@ -240,7 +240,7 @@ def short_texts(
             of_item[item.id] = places.setdefault(text, len(places))
     lefts, rights = zip(*sentence_pairs(), strict=True)
     texts = [*places, *lefts, *rights]
-    sets = sets_of(Extractor(FeatureOptions(kind="chars:2")).extract(texts))
+    sets = ShingleSets(Extractor(FeatureOptions(kind="chars:2")), texts)
     chosen = {
         tuple(sorted((of_item[left], of_item[right])))
         for (left, right), similarity in similar.items()
@@ -248,7 +248,7 @@ def short_texts(
         if left in of_item and right in of_item
     }
     left, right = np.array(sorted(chosen), dtype=np.int64).reshape(-1, 2).T
-    same = TextPairs(len(texts), left, right, jaccard(sets, left, right))
+    same = TextPairs(len(texts), left, right, sets.similarity(left, right))
     near = similar_pairs(sets, RIGHT)
     sample = Sample.of_all(texts)
     return ShortTexts(title, texts, Truth(near, near.union(same), sample), Truth(same, same, sample))

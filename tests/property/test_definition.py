@@ -18,7 +18,7 @@ from simhbase.profile import Profile
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.features import document_frequencies, tokens
 from simhbase.text.idf import IdfTable
-from simhbase.text.jaccard import jaccard, shingle_sets
+from simhbase.text.jaccard import shingle_sets
 from simhbase.text.variants import CharacterTable
 from tests import reference
 from tests.reference import Answer
@@ -200,7 +200,7 @@ def compare(chance: Random, corpus: Sequence[str]) -> int:
     assert document_frequencies(some) == Counter(word for each in words for word in set(each))
     size = chance.choice([2, 3, "growing"])
     left, right = np.arange(len(some) - 1), np.arange(1, len(some))
-    assert jaccard(shingle_sets(some, f"chars:{size}"), left, right).tolist() == [
+    assert shingle_sets(some, f"chars:{size}").similarity(left, right).tolist() == [
         reference.similarity(some[one], some[other], size) for one, other in zip(left, right, strict=True)
     ]
     return len(texts)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simhbase.errors import UsageError
 from simhbase.quality.exact_join import similar_pairs
-from simhbase.text.jaccard import jaccard, shingle_sets
+from simhbase.text.jaccard import shingle_sets
 from simhbase.text.normalise import normalise
 from tests import reference
 
@@ -49,7 +49,7 @@ def test_all_pairs_that_reach_the_threshold_are_found_with_their_similarity(text
 @given(TEXTS)
 def test_the_similarity_of_any_pair_is_exact(texts):
     pairs = np.array(list(combinations(range(len(texts)), 2)), dtype=np.int64).reshape(-1, 2)
-    found = jaccard(shingle_sets(texts), pairs[:, 0], pairs[:, 1])
+    found = shingle_sets(texts).similarity(pairs[:, 0], pairs[:, 1])
     assert found.tolist() == [reference.similarity(texts[left], texts[right]) for left, right in pairs]
 
 

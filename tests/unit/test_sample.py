@@ -3,7 +3,7 @@ import random
 import numpy as np
 
 from simhbase.quality.sample import Sample, Sampler, document_keys
-from simhbase.text.jaccard import jaccard, sets_of, shingle_extractor
+from simhbase.text.jaccard import shingle_sets
 
 
 def corpus(documents: int, words: int = 60, changed: int = 2) -> list[str]:
@@ -85,8 +85,7 @@ def test_equal_texts_are_in_a_sample_once_under_all_their_ids():
 
 def test_texts_share_keys_as_often_as_their_similarity_says():
     texts = corpus(2000, changed=3)
-    shingles = shingle_extractor().extract(texts)
     left, right = np.arange(0, 2000, 2), np.arange(1, 2000, 2)
     keys = document_keys(texts, 0)
-    expected = (jaccard(sets_of(shingles), left, right) ** 3).mean()
+    expected = (shingle_sets(texts).similarity(left, right) ** 3).mean()
     assert abs((keys[left] == keys[right]).mean() - expected) < 0.02

@@ -12,7 +12,7 @@ from simhbase.drawers.threshold import RisingThreshold
 from simhbase.fingerprint.minhash import COUNTED, SketchParameters
 from simhbase.profile import make_profile
 from simhbase.text.extractor import Extractor
-from simhbase.text.jaccard import jaccard, sets_of
+from simhbase.text.jaccard import ShingleSets
 from tests.short import near_pairs, sentence_pairs
 
 SHORT = make_profile({}, "short")
@@ -27,8 +27,8 @@ def found(pairs: list[tuple[str, str]]) -> set[tuple[int, int]]:
 
 
 def features_in_common(left: str, right: str) -> float:
-    sets = sets_of(Extractor(SHORT.feature_options).extract([left, right]))
-    return float(jaccard(sets, np.array([0]), np.array([1]))[0])
+    sets = ShingleSets(Extractor(SHORT.feature_options), [left, right])
+    return float(sets.similarity(np.array([0]), np.array([1]))[0])
 
 
 def characters_in_common(left: str, right: str) -> float:
