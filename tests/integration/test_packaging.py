@@ -2,6 +2,7 @@ import ast
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -13,12 +14,25 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    folder = tmp_path_factory.mktemp("wheel")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist and a wheel that was made from it."""
+    folder = tmp_path_factory.mktemp("built")
     build = ["maturin", "build", "--profile", "dev", "--sdist", "--out", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True)
-    (wheel,) = folder.glob("*.whl")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel_files(built: Path) -> set[str]:
+    (wheel,) = built.glob("*.whl")
     return set(ZipFile(wheel).namelist())
+
+
+def test_the_sdist_pins_what_the_core_is_compiled_from(built: Path) -> None:
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as files:
+        names = {name.partition("/")[2] for name in files.getnames()}
+    assert {"core/Cargo.toml", "core/Cargo.lock", "core/src/lib.rs", "pyproject.toml"} <= names
 
 
 def test_the_wheel_holds_the_package_whole(wheel_files: set[str]) -> None:

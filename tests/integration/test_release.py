@@ -16,6 +16,10 @@ def test_a_release_builds_is_checked_and_works_from_the_wheel(tmp_path: Path) ->
     assert done.returncode == 0, done.stdout + done.stderr
     built = {path.suffix for path in (tmp_path / "dist").iterdir() if path.suffix in (".gz", ".whl")}
     assert built == {".gz", ".whl"}
+    wheels = list((tmp_path / "dist").glob("*.whl"))
+    assert max(wheel.stat().st_size for wheel in wheels) < 3 << 20
+    targets = len(re.findall("^No wheel, as no toolchain is here: .+", done.stdout, re.MULTILINE))
+    assert len(wheels) + targets == 6  # Linux with glibc and musl and macOS, each for two processors
     for name in ("found.txt", "asked.txt"):
         assert "dev/254" in (tmp_path / "tried" / name).read_text("utf-8")
     installed = {path.name.partition("-")[0] for path in (tmp_path / "client").rglob("*.dist-info")}
