@@ -7,7 +7,7 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from glob import glob, has_magic
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from simhbase.corpus.remote import RemoteFile
 
 _SCHEME = re.compile("[a-z][a-z0-9+.-]*://")
-UNMENTIONED = (".", "_")  # hidden files, and files such as _SUCCESS of Hadoop and Spark
 
 _SHOWN_ENDINGS = 5
 _NOT_PLAIN = "it is a pipe, socket or device: name it to read it"
@@ -48,17 +47,42 @@ class FoundSource:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Visible files of a folder that were skipped because of their unknown endings, counted by ending."""
+    """Visible files of a folder that were skipped: because of their unknown endings, counted by ending, or
+    because their name, or that of a folder, begins with an underscore, counted by this name."""
 
     folder: str
     endings: Counter[str]
+    of_programs: Counter[str] = field(default_factory=Counter)
 
 
 Listed = FoundSource | LeftOut | SourceReject
 
 
-def files_left_out(folders: Sequence[LeftOut]) -> str:
-    """A message about skipped files of one or more folders."""
+def files_left_out(folders: Sequence[LeftOut]) -> list[str]:
+    """Messages about skipped files of one or more folders."""
+    unknown = [folder for folder in folders if folder.endings]
+    of_programs = [folder for folder in folders if folder.of_programs]
+    return [
+        *([_files_of_programs(of_programs)] if of_programs else []),
+        *([_files_of_unknown_endings(unknown)] if unknown else []),
+    ]
+
+
+def _files_of_programs(folders: Sequence[LeftOut]) -> str:
+    first, *others = folders
+    names = sum((each.of_programs for each in folders), Counter[str]())
+    shown = [f"{name} ({count:,})" for name, count in names.most_common(_SHOWN_ENDINGS)]
+    if len(names) > _SHOWN_ENDINGS:
+        shown.append("...")
+    count = names.total()
+    return (
+        f"{first.folder}{f' and {len(others):,} more' if others else ''}: {count:,} "
+        f"file{'s were' if count > 1 else ' was'} not read, as programs such as Spark keep notes under names "
+        f"that begin with _: {', '.join(shown)}"
+    )
+
+
+def _files_of_unknown_endings(folders: Sequence[LeftOut]) -> str:
     first, *others = folders
     endings = sum((each.endings for each in folders), Counter[str]())
     kinds = [f"{ending or 'none'} {count:,}" for ending, count in endings.most_common(_SHOWN_ENDINGS)]
@@ -89,7 +113,8 @@ def names_nothing(given: str) -> bool:
 def expand(given: str, file_format: Format | None) -> Iterator[Listed]:
     """The files of an input: a file, or all files of a folder or glob, by name.
 
-    A folder yields the files below it that are not hidden (neither they nor their folders start with a dot)
+    A folder yields the files below it that are not hidden (neither they nor their folders start with a dot,
+    or with an underscore as those of Spark and Hive)
     and whose name has a known ending, or all of them if `file_format` is given; files of an embedded store
     are left out. A single file is always yielded, even if it does not exist. Yields SourceRejects for inputs
     without files, and a LeftOut for skipped files.
@@ -133,7 +158,7 @@ def taken_from_folder(
 ) -> Iterator[Listed]:
     """Those files below a folder that are read (the id of each is its path in the folder), a LeftOut for the
     others, and a SourceReject if there is nothing."""
-    left_out: Counter[str] = Counter()
+    left_out, of_programs = Counter[str](), Counter[str]()
     empty = True
     for found in files:
         if isinstance(found, SourceReject):
@@ -143,12 +168,17 @@ def taken_from_folder(
             may_wait = isinstance(found.path, Path) and found.size() is None
             yield SourceReject(found.source.name, None, None, _NOT_PLAIN) if may_wait else found
             empty = False
-        elif not (name := PurePath(found.source.id).name).startswith(UNMENTIONED):
+        elif (part := _of_program(PurePath(found.source.id))) is not None:
+            # Empty marks such as _SUCCESS need no mention.
+            in_folder = PurePath(found.source.id).name != part
+            if is_named(PurePath(found.source.id), file_format if in_folder else None):
+                of_programs[printable(part)] += 1
+        elif not (name := PurePath(found.source.id).name).startswith("."):
             path = PurePath(name.lower())
             packed = path.suffix if path.suffix in SUFFIXES else ""
             left_out[printable(PurePath(path.name.removesuffix(packed)).suffix + packed)] += 1
-    if left_out:
-        yield LeftOut(folder, left_out)
+    if left_out or of_programs:
+        yield LeftOut(folder, left_out, of_programs)
     if empty:
         wanted = "visible files" if file_format else f"files ending in {', '.join(EXTENSIONS)}"
         yield SourceReject(folder, None, None, f"the folder has no {wanted}")
@@ -156,13 +186,22 @@ def taken_from_folder(
 
 def is_taken(below: PurePath, file_format: Format | None) -> bool:
     """True if a folder yields a file with this relative path."""
-    return not any(part.startswith(".") for part in below.parts) and bool(
-        file_format or format_of(below.name)
-    )
+    return _of_program(below) is None and is_named(below, file_format)
+
+
+def is_named(below: PurePath, file_format: Format | None) -> bool:
+    """True for a visible file with a known format."""
+    is_hidden = any(part.startswith(".") for part in below.parts)
+    return not is_hidden and bool(file_format or format_of(below.name))
+
+
+def _of_program(below: PurePath) -> str | None:
+    """The part of a path that Spark, Hive and pyarrow skip, as _temporary; _a=1 is a partition."""
+    return next((part for part in below.parts if part.startswith("_") and "=" not in part), None)
 
 
 def _found(path: Path, name: str) -> FoundSource:
-    return FoundSource(Source(printable(str(path)), name), path)
+    return FoundSource(Source(printable(str(path)), printable(name)), path)
 
 
 def _is_store(path: Path) -> bool:

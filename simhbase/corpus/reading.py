@@ -57,8 +57,8 @@ def _tell(watcher: Watcher, sources: Sources | GivenRows) -> None:
         watcher.note(note)
     if more := sources.notes[NOTES:]:
         watcher.note(f"and the same of {len(more):,} more")
-    if sources.left_out:
-        watcher.note(files_left_out(sources.left_out))
+    for message in files_left_out(sources.left_out):
+        watcher.note(message)
 
 
 def extracted(

@@ -484,17 +484,15 @@ class TestPlainText:
         assert (bad.line, good.id) == (1, "b.txt")
         assert "at most 100 are read" in bad.reason
 
-    def test_a_file_name_that_is_no_text_is_rejected_and_can_be_printed(self, tmp_path):
+    def test_a_file_name_that_is_no_text_is_escaped(self, tmp_path):
         name = os.fsencode(tmp_path) + b"/\xff.txt"
         try:
             with open(name, "wb") as file:  # noqa: PTH123  # a Path has no such name
                 file.write(b"one")
         except OSError:
             pytest.skip("this file system takes UTF-8 names only")
-        ((_, known_id, reason),) = rejects(read(tmp_path))
-        assert known_id is None
-        assert "not valid Unicode" in reason
-        assert read(tmp_path)[0].source.endswith("\\xff.txt")
+        (item,) = read(tmp_path)
+        assert (item.id, item.source) == ("\\xff.txt", f"{tmp_path}/\\xff.txt")
 
 
 @contextmanager
@@ -680,19 +678,21 @@ class TestInputs:
         assert list(sources.chunks()) == []
         (left_out,) = sources.left_out
         assert left_out.endings == {".pdf": 3, ".doc": 1, ".log.gz": 1, "": 1}
-        assert files_left_out([left_out]) == (
+        assert files_left_out([left_out]) == [
             f"{tmp_path}: 6 files were not read, as their names tell no format (.pdf 3, .doc 1, .log.gz 1, "
             "none 1): name them, or give their format"
-        )
+        ]
         named = Sources([str(tmp_path)], InputOptions(format="jsonl"))
         assert list(named.chunks())
         assert named.left_out == []
 
     def test_many_kinds_and_folders_are_one_line(self):
         one, many = LeftOut("a", Counter([".x"])), LeftOut("b", Counter(f".{i}" for i in range(20)))
-        assert files_left_out([one]).startswith("a: 1 file was not read, as its name tells no format (.x 1)")
-        assert files_left_out([one, many, one]).startswith("a and 2 more: 22 files were not read, ")
-        assert files_left_out([many]).endswith(".4 1, ...): name them, or give their format")
+        assert files_left_out([one])[0].startswith(
+            "a: 1 file was not read, as its name tells no format (.x 1)"
+        )
+        assert files_left_out([one, many, one])[0].startswith("a and 2 more: 22 files were not read, ")
+        assert files_left_out([many])[0].endswith(".4 1, ...): name them, or give their format")
 
     def test_a_page_is_its_main_text_in_the_encoding_that_it_declares(self, tmp_path):
         article = "<p>" + "青山县新建水库本月开始蓄水，总库容达三亿立方米。" * 3 + "</p>"
@@ -974,3 +974,25 @@ def positions(sources: Sources) -> Iterator[int]:
     for _ in sources.chunks():
         yield sources.consumed
     yield sources.consumed
+
+
+class TestFoldersOfPrograms:
+    @pytest.mark.parametrize("name", ["_temporary/0/part-1.jsonl", "_delta_log/00.json", "_x.jsonl"])
+    def test_what_spark_and_hive_skip_is_not_read(self, tmp_path, name):
+        write(tmp_path / "part-0.jsonl", json_lines(A))
+        write(tmp_path / "_day=1/part-0.jsonl", json_lines(B))
+        write(tmp_path / name, json_lines({"id": "c", "text": "c"}))
+        write(tmp_path / "_SUCCESS", b"")
+        sources = Sources([str(tmp_path)], InputOptions())
+        ids = [item.source for chunk in sources.chunks() for item in chunk]
+        assert ids == [str(tmp_path / "part-0.jsonl"), str(tmp_path / "_day=1/part-0.jsonl")]
+        (message,) = files_left_out(sources.left_out)
+        assert f"begin with _: {name.partition('/')[0]} (1)" in message
+        assert [item.id for item in read(tmp_path / name)] == ["c"]
+
+    def test_names_that_are_not_utf8_make_ids_of_lines(self, tmp_path):
+        path = os.fsencode(tmp_path) + b"/caf\xe9.txt"
+        with open(path, "wb") as file:  # noqa: PTH123  # no Path of bytes
+            file.write(b"one\ntwo\n")
+        items = read(tmp_path, format="lines")
+        assert [item.id for item in items] == ["caf\\xe9.txt:1", "caf\\xe9.txt:2"]
