@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -111,12 +112,27 @@ def cli() -> None:
     """Find near-duplicates: have we seen this text before, or one almost like it?"""
 
 
+def _open_closed_streams() -> None:
+    """Give standard streams that are closed a file, so that no other file gets their numbers: reading the
+    input and writing the output fail, and messages are dropped."""
+    for name, mode, number, flags in (
+        ("stdin", "r", 0, os.O_WRONLY),
+        ("stdout", "w", 1, os.O_RDONLY),
+        ("stderr", "w", 2, os.O_WRONLY),
+    ):
+        if getattr(sys, name) is None:
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, flags), number)
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115  # no path
+
+
 def main() -> None:
     """The `simhbase` command."""
     try:
         require_posix()
     except ImportError as error:
         raise SystemExit(f"Error: {error}") from None
+    _open_closed_streams()
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
     try:

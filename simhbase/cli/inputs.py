@@ -129,8 +129,12 @@ def or_stdin(inputs: Inputs) -> Inputs:
         return inputs
     if sys.stdin.isatty():
         raise UsageError("no input: give files, folders or globs, or pipe documents to standard input")
-    # Schedulers may provide an empty standard input that is not meant as input.
-    if hasattr(sys.stdin.buffer, "peek") and not sys.stdin.buffer.peek(1):
+    try:
+        # Schedulers may provide an empty standard input that is not meant as input.
+        is_empty = hasattr(sys.stdin.buffer, "peek") and not sys.stdin.buffer.peek(1)
+    except OSError as error:
+        raise UsageError(f"no input: standard input cannot be read ({error.strerror})") from error
+    if is_empty:
         raise UsageError(
             "no input: standard input is empty. Give files, folders or globs, or - to read it anyway"
         )

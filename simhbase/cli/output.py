@@ -156,11 +156,20 @@ def json_option(function: Callable[..., None], *, prints_records: bool = False) 
         if taken_by and (as_json or prints_records):
             results = "--json" if as_json else "the results"
             raise UsageError(f"{taken_by} - and {results} both go to standard output: give {taken_by} a file")
+        _require_stdout()
         function(*args, output=Output(as_json=as_json, stdout_taken=bool(taken_by)), **kwargs)
 
     return click.option(
         "--json", "as_json", is_flag=True, help="Print JSON: an object, or a line for each record."
     )(with_output)
+
+
+def _require_stdout() -> None:
+    """Raise OutputFailed before any work if standard output was closed."""
+    with suppress(ValueError, AttributeError):  # it is no file in tests
+        number = sys.stdout.fileno()
+        with _naming_stdout():
+            os.write(number, b"")
 
 
 @contextmanager

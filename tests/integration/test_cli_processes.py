@@ -406,3 +406,30 @@ def test_an_unexpected_error_is_short_and_says_how_to_see_more(tmp_path, monkeyp
 def test_the_version_is_that_of_the_package(tmp_path):
     done = run_alone("--version", cwd=tmp_path)
     assert done.stdout.decode() == f"simhbase, version {version('simhbase')}\n"
+
+
+@pytest.mark.parametrize(
+    ("closed", "command", "exit_code", "said"),
+    [
+        (1, ("load", "a.jsonl", *STORE), 1, "cannot write to standard output: Bad file descriptor"),
+        (1, ("dedup", "--unique", "u.jsonl", "a.jsonl"), 1, "cannot write to standard output: Bad file"),
+        (0, ("load", "-", *STORE), 1, "rejected: stdin: it cannot be read further: Bad file descriptor"),
+        (0, ("fingerprint",), 2, "no input: standard input cannot be read (Bad file descriptor)"),
+        (0, ("fingerprint", "a.jsonl"), 0, ""),
+        (2, ("fingerprint", "a.jsonl"), 0, ""),
+    ],
+)
+def test_closed_streams_are_told_before_any_work(tmp_path, closed, command, exit_code, said):
+    documents(tmp_path / "a.jsonl", texts(1))
+    others = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, command)],
+        cwd=tmp_path,
+        env=environment(),
+        preexec_fn=lambda: os.close(closed),
+        **others,
+    )
+    _, stderr = process.communicate()
+    assert process.returncode == exit_code
+    assert said in stderr.decode()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl"]
