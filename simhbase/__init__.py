@@ -21,6 +21,7 @@ A store:
   Administrator        Maintenance of an open index: statistics, hot drawers, loads, deletion by age.
   show_progress        Shows the progress of a call in a terminal or notebook: `progress=show_progress`.
   migrate              Copies the documents of a store to another one, which may have other drawers.
+  salvage              Copies what can be read of a damaged store, and lists what is lost.
   SharedLookups        Concurrent lookups of threads or asyncio tasks that share reads of the store.
   Metrics              Receives measurements of an index: counts, times, and spans for tracing.
   Client, AsyncClient  Clients of a service (simhbase serve), with the methods of an index.
@@ -58,6 +59,9 @@ if TYPE_CHECKING:
     from simhbase.admin.hot import Hot as Hot
     from simhbase.admin.migrate import MigrationReport as MigrationReport
     from simhbase.admin.migrate import migrate as migrate
+    from simhbase.admin.salvage import Loss as Loss
+    from simhbase.admin.salvage import SalvageReport as SalvageReport
+    from simhbase.admin.salvage import salvage as salvage
     from simhbase.admin.vacuum import CompactReport as CompactReport
     from simhbase.admin.vacuum import VacuumReport as VacuumReport
     from simhbase.admin.vacuum import compact as compact
@@ -141,6 +145,7 @@ _NAMES = {
     "admin.check": "CheckReport check",
     "admin.hot": "Hot",
     "admin.migrate": "MigrationReport migrate",
+    "admin.salvage": "Loss SalvageReport salvage",
     "admin.vacuum": "CompactReport VacuumReport compact vacuum",
     "comparison": "compare",
     "corpus.inputs": "Inputs",

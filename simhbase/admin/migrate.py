@@ -18,7 +18,7 @@ from simhbase.index import rows
 from simhbase.index.index import Index, open_index
 from simhbase.index.reader import sketches_of
 from simhbase.index.stored_profile import StoredProfile, read_profile
-from simhbase.index.writer import SETTLED, DocumentBatch, Known, alive_since, batch_of, known_in
+from simhbase.index.writer import SETTLED, Copied, DocumentBatch, Known, alive_since, batch_of, known_in
 from simhbase.interrupt import defer_interrupts
 from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
@@ -86,7 +86,7 @@ def migrate(
         wanted = stored.profile.reindexed(given)
         documents = source.store.records("documents").approximate_size().rows
         with open_like(to, wanted, stored, documents, source.store.ttl()) as target:
-            _require_fitting(source, stored, target, _chosen(given, wanted))
+            require_fitting(source, stored, target, changed_parameters(given, wanted))
             with counting(progress, "documents", lambda: documents) as note:
                 report = Migration(source, target, delete_missing, agree, progress=note).run()
             if report.added + report.updated >= SETTLED:
@@ -103,26 +103,24 @@ def count_missing(url: str, to: str, *, progress: Progress = no_progress) -> Rem
     Changes nothing. Raises the errors of `migrate`, TablesMissing if the target does not exist.
     """
     with open_index(url, access="read") as source, open_index(to, access="read") as target:
-        _require_fitting(source, read_profile(source.store), target, {})
+        require_fitting(source, read_profile(source.store), target, {})
         table = target.store.records("documents")
         with counting(progress, "documents", lambda: table.approximate_size().rows) as note:
             migration = Migration(source, target, delete_missing=True, progress=note)
             return migration.count_missing(target.clock())
 
 
-def _chosen(given: Mapping[str, object], wanted: Profile) -> dict[str, object]:
+def changed_parameters(given: Mapping[str, object], wanted: Profile) -> dict[str, object]:
     """The given parameters, and those that a profile derives from them."""
-    chosen = wanted.parameters()
+    parameters = wanted.parameters()
     return {
-        name: chosen[name] if value is None else value
+        name: parameters[name] if value is None else value
         for name, value in given.items()
-        if value is not None or name in chosen
+        if value is not None or name in parameters
     }
 
 
-def _require_fitting(
-    source: Index, stored: StoredProfile, target: Index, given: Mapping[str, object]
-) -> None:
+def require_fitting(source: Index, stored: StoredProfile, target: Index, given: Mapping[str, object]) -> None:
     """Raises UsageError if both are the same store, ProfileMismatch if the target has another profile or
     fingerprints that cannot be compared."""
     there = read_profile(target.store)
@@ -157,7 +155,7 @@ class Migration:
         report, begun = MigrationReport(), self.target.clock()
         batches = self.source.store.records("documents").iterate()
         if not keeps_hints(self.target.store):
-            batches = _joined(batches, self.copied_at_once)
+            batches = joined(batches, self.copied_at_once)
         for batch in batches:
             with defer_interrupts():
                 self._carry_over(batch, report)
@@ -170,7 +168,7 @@ class Migration:
         return report
 
     def _carry_over(self, read: Sequence[Row], report: MigrationReport) -> None:
-        found = _readable(read)
+        found = readable(read)
         report.unreadable_rows += len(read) - len(found)
         time = self.target.clock()
         here, there = (alive_since(index.store, time) for index in (self.source, self.target))
@@ -181,15 +179,11 @@ class Migration:
         entries = {document: each.entry for document, each in stored.items()}
         sketches = sketches_of(self.source.store, self.source.profile.index_scheme, entries)
         size = self.source.profile.sketching.bytes if self.source.profile.sketching else 0
-        whole = [document for document in stored if len(sketches.get(document, b"")) == size]
+        whole = {
+            document: each for document, each in stored.items() if len(sketches.get(document, b"")) == size
+        }
         report.lost_sketches += len(stored) - len(whole)
-        fingerprints = [(stored[each].entry.fingerprint, sketches.get(each, b"")) for each in whole]
-        batch = DocumentBatch(
-            whole,
-            batch_of(fingerprints, self.source.profile.sketching),
-            [stored[document].entry.tags for document in whole],
-        )
-        copied = self.target.writer.copy(batch, [stored[document].version for document in whole])
+        copied = copy_documents(self.source.profile, self.target, whole, sketches)
         report.added += copied.added
         report.updated += copied.updated
         report.unchanged += copied.unchanged
@@ -241,13 +235,26 @@ class Migration:
             yield len(there), missing
 
 
-def _readable(batch: Sequence[Row]) -> dict[str, Known]:
+def copy_documents(
+    profile: Profile, target: Index, documents: Mapping[str, Known], sketches: Mapping[str, bytes]
+) -> Copied:
+    """Copy documents of a store with this profile, given their sketches (none where it keeps none)."""
+    fingerprints = [(each.entry.fingerprint, sketches.get(name, b"")) for name, each in documents.items()]
+    batch = DocumentBatch(
+        list(documents),
+        batch_of(fingerprints, profile.sketching),
+        [each.entry.tags for each in documents.values()],
+    )
+    return target.writer.copy(batch, [each.version for each in documents.values()])
+
+
+def readable(batch: Sequence[Row]) -> dict[str, Known]:
     """Documents rows by id, without damaged ones, which the report counts: a copy saves what can be read."""
     parsed = [(rows.parse_document(key, cell.value), cell.version) for key, cell in batch]
     return {each[0]: Known(each[1], version) for each, version in parsed if each}
 
 
-def _joined(batches: Iterable[list[Row]], size: int) -> Iterator[list[Row]]:
+def joined(batches: Iterable[list[Row]], size: int) -> Iterator[list[Row]]:
     """Join batches to at least `size` rows, except the last."""
     some: list[Row] = []
     for batch in batches:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
 from simhbase.admin.migrate import count_missing
 from simhbase.admin.migrate import migrate as copy
+from simhbase.admin.salvage import Loss
+from simhbase.admin.salvage import salvage as rescue
 from simhbase.cli.consent import Consent, consent_options
 from simhbase.cli.inputs import DONE_WITH_REJECTS
 from simhbase.cli.options import command, option, profile_options, store_option
 from simhbase.cli.output import Output, json_option, message
+from simhbase.corpus.outputs import OutputFile, files_in_place
 from simhbase.errors import UsageError
 from simhbase.progress import show_progress
+from simhbase.wire import encode_any_text
 
 
 @command(
@@ -21,12 +26,18 @@ from simhbase.progress import show_progress
 Examples:
   simhbase migrate --to rocksdb:news-6x3.db --set layout=6x3
   simhbase migrate --to 'hbase://gateway/news?thrift2=9091'
+  simhbase migrate --store rocksdb:damaged.db --to rocksdb:new.db --salvage lost.jsonl
 """
 )
 @store_option
 @option("--to URL", "Store to copy to; created if missing.", group="Store", required=True)
 @profile_options
 @option("--delete-missing", "Also delete from --to what is no longer in --store.")
+@option(
+    "--salvage FILE",
+    "Copy what can be read of a damaged --store, and list here what is lost.",
+    type=click.Path(dir_okay=False, path_type=Path),
+)
 @consent_options()
 @json_option
 def migrate(
@@ -34,6 +45,7 @@ def migrate(
     to: str,
     profile: Mapping[str, object],
     delete_missing: bool,
+    salvage: Path | None,
     consent: Consent,
     output: Output,
 ) -> None:
@@ -45,7 +57,19 @@ def migrate(
 
     --delete-missing first counts what it would delete, and asks before it deletes more than half of the
     documents in --to, or all of fewer than ten; without a terminal it then needs --yes, which counts nothing.
+
+    --salvage copies documents and the mute list, and changes nothing in --store, which no process may write
+    meanwhile. FILE gets a JSON line for each lost document and each damage. If the profile is lost, too, give
+    it with --profile. The exit code is 3 if anything is lost.
     """
+    if salvage:
+        if delete_missing or consent.dry_run:
+            raise UsageError(
+                "--salvage cannot be combined with --delete-missing or --dry-run: what a damaged store lacks "
+                "may have been in it"
+            )
+        _salvage(url, to, profile, salvage, consent, output)
+        return
     if consent.dry_run:
         if not delete_missing:
             raise UsageError("--dry-run counts what --delete-missing would delete: give both")
@@ -65,4 +89,20 @@ def migrate(
         )
     if report.lost_sketches or report.unreadable_rows:
         message(f"some documents were not copied: run 'simhbase check --store {url}' to see what is damaged")
+        click.get_current_context().exit(DONE_WITH_REJECTS)
+
+
+def _salvage(
+    url: str, to: str, profile: Mapping[str, object], listed: Path, consent: Consent, output: Output
+) -> None:
+    consent.require_replacing(files_in_place([listed]))
+    with OutputFile(listed, keep_partial=False) as file:
+
+        def lost(loss: Loss) -> None:
+            file.write([encode_any_text(loss)])
+
+        report = rescue(url, to, profile, lost=lost, progress=show_progress)
+    output.summary(report)
+    if not report.whole:
+        message(f"something was lost: {listed} lists it. Load the texts again: stored ones are not changed")
         click.get_current_context().exit(DONE_WITH_REJECTS)

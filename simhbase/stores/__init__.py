@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from simhbase.errors import UsageError
-from simhbase.stores.base import Access, Store
+from simhbase.stores.base import Access, NoteDamage, Store
 from simhbase.urls import refuse_secret
 
 _BACKENDS = {
@@ -29,6 +29,12 @@ _EXTRAS = {"psycopg": "postgresql", "hiredis": "redis"}
 def open_store(url: str, access: Access) -> Store:
     """Open an existing store. Raises TablesMissing, StoreBusy, StoreUnreachable, UsageError."""
     return _backend(url).open_store(url, access)  # type: ignore[no-any-return]  # a module is untyped
+
+
+def open_damaged(url: str, note: NoteDamage) -> Store:
+    """Open what can be read of a damaged store, which no other process may write meanwhile. Its tables leave
+    out what cannot be read; note: called with what is lost by it. Raises the errors of `open_store`."""
+    return _backend(url).open_damaged(url, note)  # type: ignore[no-any-return]  # a module is untyped
 
 
 def create_store(url: str, access: Access = "write") -> Store:

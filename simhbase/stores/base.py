@@ -35,6 +35,8 @@ T = TypeVar("T")
 # "append" is "write" without lookups: an embedded store need not hold what only these read.
 Access = Literal["write", "read", "append"]
 RecordTable = Literal["fingerprints", "documents", "obsolete", "meta"]
+# Called with what is damaged in a store: the table, if it is in one, and the problem.
+NoteDamage = Callable[[RecordTable | None, str], None]
 RECORD_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "obsolete", "meta")
 # Obsolete rows are removed in the same step, so there is no table for them.
 ATOMIC_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "meta")

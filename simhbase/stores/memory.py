@@ -36,6 +36,7 @@ from simhbase.stores.base import (
     DrawerHits,
     DrawerRows,
     IndexRows,
+    NoteDamage,
     Row,
     Version,
 )
@@ -51,6 +52,10 @@ NO_TIMES = np.empty(0, dtype=np.int64)
 def open_store(url: str, access: Access) -> NoReturn:
     _check(url)
     raise TablesMissing(f"{url} is empty whenever it is opened: there is nothing to {access}")
+
+
+def open_damaged(url: str, note: NoteDamage) -> NoReturn:
+    open_store(url, "read")
 
 
 def create_store(url: str, access: Access) -> MemoryStore:

@@ -13,7 +13,7 @@ from simhbase.stores.checked import checked, is_intact, unchecked
 
 TICKETS = b"claim tickets"  # counter of the batches of claims, where many processes write
 _COUNTER_BYTES = 8
-_RESTORE = "Restore the store from a copy"
+_RESTORE = "Restore the store from a copy, or copy what can be read: simhbase migrate --salvage"
 _REMEDIES = (
     (b"muted", "'simhbase check --repair' removes the list: then mute again what was on it"),
     (b"load", "'simhbase check --repair' removes it: the load then begins from its first document"),

@@ -28,6 +28,7 @@ FUNCTIONS = (
     "load_hfiles",
     "match",
     "migrate",
+    "salvage",
     "vacuum",
 )
 OTHERS = {

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from simhbase.errors import TablesMissing, UsageError
-from simhbase.stores.base import Access
+from simhbase.stores.base import Access, NoteDamage
 from simhbase.stores.hbase import schema as ddl
 from simhbase.stores.hbase.administration import Thrift2Administrator
 from simhbase.stores.hbase.schema import DEFAULT_OPTIONS, LiveTable, Options, TableSpec
@@ -28,6 +28,7 @@ __all__ = [
     "drop_store",
     "droppable",
     "has_administration",
+    "open_damaged",
     "open_store",
     "script",
     "snapshot_script",
@@ -45,6 +46,11 @@ def open_store(url: str, access: Access) -> HBaseStore:
         store.close()
         raise
     return store
+
+
+def open_damaged(url: str, note: NoteDamage) -> HBaseStore:
+    """Open a store for reading: what the servers cannot read is their error."""
+    return open_store(url, "read")
 
 
 def create_store(url: str, access: Access) -> HBaseStore:

@@ -11,13 +11,27 @@ from __future__ import annotations
 from typing import NoReturn
 
 from simhbase.errors import UsageError
+from simhbase.stores.base import NoteDamage
 from simhbase.stores.postgresql.store import PostgresStore
 from simhbase.stores.postgresql.url import parse
 
-__all__ = ["PostgresStore", "copy_store", "create_store", "drop_store", "droppable", "open_store"]
+__all__ = [
+    "PostgresStore",
+    "copy_store",
+    "create_store",
+    "drop_store",
+    "droppable",
+    "open_damaged",
+    "open_store",
+]
 
 open_store, create_store = PostgresStore.opened, PostgresStore.created
 drop_store, droppable = PostgresStore.dropped, PostgresStore.droppable
+
+
+def open_damaged(url: str, note: NoteDamage) -> PostgresStore:
+    """Open a store for reading: what the server cannot read is its error."""
+    return open_store(url, "read")
 
 
 def copy_store(url: str, folder: str) -> NoReturn:

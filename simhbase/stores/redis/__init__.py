@@ -11,9 +11,18 @@ from __future__ import annotations
 from typing import NoReturn
 
 from simhbase.errors import UsageError
+from simhbase.stores.redis.salvage import open_damaged
 from simhbase.stores.redis.store import RedisStore
 
-__all__ = ["RedisStore", "copy_store", "create_store", "drop_store", "droppable", "open_store"]
+__all__ = [
+    "RedisStore",
+    "copy_store",
+    "create_store",
+    "drop_store",
+    "droppable",
+    "open_damaged",
+    "open_store",
+]
 
 open_store, create_store = RedisStore.opened, RedisStore.created
 drop_store, droppable = RedisStore.dropped, RedisStore.droppable

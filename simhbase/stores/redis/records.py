@@ -42,7 +42,7 @@ class RedisRecords:
             low, high = b"[" + start + b"\0", b"(" + start + b"\1"
             commands.append(self._range(key[: self._name], low, high, 1))
         found = self._client.ask(self._read, b"".join(commands), len(commands))
-        return [_row(b"", members[0])[1] if members else None for members in found]
+        return [row_of(b"", members[0])[1] if members else None for members in found]
 
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
         suffixed = list(suffixed_rows(rows, version))
@@ -75,7 +75,7 @@ class RedisRecords:
             commands.append(self._range(prefix[: self._name], b"[" + rest, _behind(rest), limit))
         found = self._client.ask(self._read, b"".join(commands), len(commands))
         return [
-            [_row(prefix[: self._name], member) for member in members]
+            [row_of(prefix[: self._name], member) for member in members]
             for prefix, members in zip(prefixes, found, strict=True)
         ]
 
@@ -119,7 +119,7 @@ class RedisRecords:
             bounds = start, stop, limit, int(self._left is None)
             found = self._client.rows(self._read, "read", self._table, *bounds, *some)
             rows = [
-                _row(name, member) for name, members in zip(some, found, strict=False) for member in members
+                row_of(name, member) for name, members in zip(some, found, strict=False) for member in members
             ]
             if rows:
                 yield rows
@@ -197,7 +197,7 @@ def table_changes(
     ]
 
 
-def _row(name: bytes, member: bytes) -> Row:
+def row_of(name: bytes, member: bytes) -> Row:
     end = member.index(_END)
     key = name + member[:end].replace(_ESCAPED, b"\0")
     (version,) = _VERSION.unpack_from(member, end + 2)

@@ -37,6 +37,7 @@ from simhbase.stores.rocksdb.integrity import growth_of, require_whole
 from simhbase.stores.rocksdb.memory import Memory, memory_for
 from simhbase.stores.rocksdb.note import remove_note
 from simhbase.stores.rocksdb.options import INDEX, database_options, open_rdict
+from simhbase.stores.rocksdb.salvage import open_damaged
 from simhbase.stores.rocksdb.store import RocksStore
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "drop_store",
     "droppable",
     "is_store",
+    "open_damaged",
     "open_store",
 ]
 

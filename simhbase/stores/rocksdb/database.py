@@ -305,7 +305,7 @@ class Database:
         is_noted = self._writes and _identity(self.folder) == self._identity
         with exclusive(self.folder) if is_noted else nullcontext():
             self._close_parts()
-            if is_noted and self.failed is None and not _holds(self.folder / "LOCK"):
+            if is_noted and self.failed is None and not holds(self.folder / "LOCK"):
                 with suppress(OSError):
                     note_closed(self.folder)
 
@@ -335,7 +335,7 @@ def _is_still_read(part: Rdict) -> bool:
     return False
 
 
-def _holds(file: Path) -> bool:
+def holds(file: Path) -> bool:
     """True if this process has a file open: the lock of a store that another thread's iterator keeps open."""
     there = file.stat()
     for handle in Path("/dev/fd").iterdir():

@@ -23,7 +23,8 @@ _UNFINISHED = f"{NOTE}.unfinished"
 _NOTED = ("CURRENT", "MANIFEST-*", "*.log")  # the manifest leads to all other files
 REMEDY = (
     "A file of the store is lost or damaged: change nothing in its folder, and put back that file from a "
-    "copy, or restore a snapshot to another folder with 'simhbase tables restore'"
+    "copy, or restore a snapshot to another folder with 'simhbase tables restore'. Without a copy, 'simhbase "
+    "migrate --salvage' copies what can be read"
 )
 _COPIED = (
     "its folder is a copy, made while a process wrote to the store or after that process was killed, and may "

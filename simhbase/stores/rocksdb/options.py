@@ -8,6 +8,7 @@ left lookups twice as slow until compacted.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from rocksdict import (
@@ -36,9 +37,15 @@ TABLES = (INDEX, *ATOMIC_TABLES)
 _PROCESSES: set[int] = set()  # processes that opened a store: this one and its ancestors by fork
 
 
-def open_rdict(path: Path, options: Options, access: AccessType, memory: Memory) -> Rdict:
-    """Open a database with all its tables. Raises StoreFailed in a process forked from one that had opened a
-    store, and the exceptions of rocksdict."""
+def open_rdict(
+    path: Path,
+    options: Options,
+    access: AccessType,
+    memory: Memory,
+    tables: Sequence[str] = TABLES,
+) -> Rdict:
+    """Open a database with all its tables, or only some for reading. Raises StoreFailed in a process forked
+    from one that had opened a store, and the exceptions of rocksdict."""
     _PROCESSES.add(os.getpid())
     if len(_PROCESSES) > 1:
         raise StoreFailed(
@@ -53,7 +60,8 @@ def open_rdict(path: Path, options: Options, access: AccessType, memory: Memory)
     # Adding reads documents only.
     records["fingerprints"] = records_options(memory.blocks, memory.holds_filters)
     families = {INDEX: index} | records
-    return Rdict(str(path), options, column_families=families, access_type=access)
+    chosen = {table: families[table] for table in tables}
+    return Rdict(str(path), options, column_families=chosen, access_type=access)
 
 
 def database_options() -> Options:
