@@ -92,7 +92,7 @@ def salvage(
     to: str,
     profile: Profile | Mapping[str, object] | None = None,
     *,
-    lost: Callable[[Loss], None] = lambda loss: None,
+    lost: Callable[[Loss], None],
     progress: Progress = no_progress,
 ) -> SalvageReport:
     """Copy the documents that can be read of a damaged store to another one, with the mute list.

@@ -322,24 +322,24 @@ def test_a_store_that_a_process_writes_is_refused(bare: Built, tmp_path: Path) -
     url, to = f"rocksdb:{store}", f"rocksdb:{tmp_path}/new"
     with simhbase.open(url) as index:
         with pytest.raises(StoreBusy, match="stop its writer"):
-            salvage(url, to)
+            salvage(url, to, lost=[].append)
         done = run("migrate", "--store", url, "--to", to, "--salvage", "lost.jsonl", cwd=tmp_path)
         assert done.returncode == 13, done
         index.delete(IDS[-1:])
-    assert salvage(url, to).added == len(bare.stored) - 1
+    assert salvage(url, to, lost=[].append).added == len(bare.stored) - 1
 
 
 @pytest.mark.parametrize("folder", ["nothing", "empty"])
 def test_where_nothing_is_nothing_is_made(tmp_path: Path, folder: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(TablesMissing, match="no store there"):
-        salvage(f"rocksdb:{tmp_path / folder}", f"rocksdb:{tmp_path}/new")
+        salvage(f"rocksdb:{tmp_path / folder}", f"rocksdb:{tmp_path}/new", lost=[].append)
     assert {each.name for each in tmp_path.iterdir()} == {"empty"}
 
 
 def test_the_damaged_store_is_no_target(bare: Built) -> None:
     with pytest.raises(UsageError, match="is the store"):
-        salvage(f"rocksdb:{bare.folder}", f"rocksdb:{bare.folder}")
+        salvage(f"rocksdb:{bare.folder}", f"rocksdb:{bare.folder}", lost=[].append)
 
 
 # The command
@@ -452,5 +452,5 @@ def test_what_redis_has_left_is_copied(
 def test_redis_without_keys_has_no_store(redis: Redis, tmp_path: Path) -> None:
     url = redis.empty_store("nothing-there")
     with pytest.raises(TablesMissing, match="no keys with the prefix"):
-        salvage(url, f"rocksdb:{tmp_path}/new")
+        salvage(url, f"rocksdb:{tmp_path}/new", lost=[].append)
     assert list(tmp_path.iterdir()) == []
