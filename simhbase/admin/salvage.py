@@ -227,7 +227,7 @@ class Salvage:
         for document, each in zip(self._damaged, there, strict=True):
             if each is None:
                 self.losses.document(UNREADABLE, document)
-        if self._unsketched or (self._are_listings_whole and not self._are_rows_whole):
+        if self._unsketched or self._may_hold_deleted:
             self._each("documents", self._find_doubtful)
         self.target.store.sync()
         self.target.require_own_tables()
@@ -367,8 +367,8 @@ class Salvage:
         self.losses.document(problem, document, listed.fingerprint)
 
     def _find_doubtful(self, batch: list[Row]) -> None:
-        """Note documents that were not copied although their rows can be read, and those that are not listed,
-        if listings are whole: what was written last may be lost."""
+        """Note documents that were not copied although their rows can be read, and copied ones that are not
+        listed."""
         stored = self._alive({document: each for document, each in readable(batch).items() if each.stored})
         there = known(self.target.store, list(stored))
         keys = [rows.listing_key(each.entry.fingerprint, document) for document, each in stored.items()]
@@ -376,7 +376,7 @@ class Salvage:
         for (document, each), copied, cell in zip(stored.items(), there, cells, strict=True):
             if copied is None:
                 self.losses.document(UNSKETCHED, document, each.entry.fingerprint)
-            elif cell is None and self._are_listings_whole:
+            elif cell is None and self._may_hold_deleted and copied.is_listed_under(each.entry.fingerprint):
                 self.losses.document(UNLISTED, document, each.entry.fingerprint)
 
     @property
@@ -385,6 +385,7 @@ class Salvage:
         return self._is_atomic and not self.losses.tables & {"documents", None}
 
     @property
-    def _are_listings_whole(self) -> bool:
-        """True if a document that is not listed is not stored any more, or not like this."""
-        return self._is_atomic and "fingerprints" not in self.losses.tables
+    def _may_hold_deleted(self) -> bool:
+        """True if documents may be there that were deleted or changed later, and listings are whole, which
+        tells them."""
+        return self._is_atomic and not self._are_rows_whole and "fingerprints" not in self.losses.tables

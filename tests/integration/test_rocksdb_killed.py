@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -17,6 +19,8 @@ from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import KEY_BYTES, encode
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Store
+from simhbase.stores.rocksdb.note import NOTE
+from tests.integration.test_rocksdb_damage import build
 
 LAYOUT = layout("5x2")
 ROUND = 20  # batches after which a batch's rows are removed again
@@ -140,3 +144,23 @@ def test_a_reader_beside_a_writing_process_sees_all_that_was_acknowledged(tmp_pa
 @pytest.mark.full
 def test_a_reader_keeps_up_with_a_writing_process_for_long(tmp_path: Path) -> None:
     follow_a_writer(f"rocksdb:{tmp_path / 'store'}", seconds=300)
+
+
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.full)])
+@pytest.mark.parametrize("has_note", [True, False])
+def test_a_writer_that_is_killed_between_any_steps_of_its_note_loses_nothing(
+    tmp_path: Path, has_note: bool, step: int
+) -> None:
+    """Its store opens, and a copy of it opens with everything or is refused."""
+    store = build(tmp_path / "store")
+    if not has_note:
+        (store / NOTE).unlink()
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.noted", store, str(step)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 40
