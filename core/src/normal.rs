@@ -182,6 +182,11 @@ fn each(text: &[u32], fold: Option<&Fold>, mut put: impl FnMut(u32, bool, u32, u
         let this = next;
         let mut behind = at + 1;
         next = text.get(behind).map_or(SPACE, |&point| becomes(point));
+        if this | next >= 0 && fold.is_none() {
+            put(this as u32, false, at as u32, behind as u32); // most depend on no other
+            at = behind;
+            continue;
+        }
         let is_open = matches!(next, AWKWARD | GONE) || fold.is_some() || this == AWKWARD;
         if is_open {
             behind = end_of_cluster(text, at, fold);

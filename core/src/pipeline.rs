@@ -93,7 +93,7 @@ impl Pipeline {
         for piece in pieces(stripped.as_deref().unwrap_or(text)) {
             normalise(piece, fold, normal);
             if is_bare {
-                bare.extend(normal.points.iter().filter(|&&point| point != 32));
+                normal.points.split(|&point| point == 32).for_each(|run| bare.extend_from_slice(run));
             }
             if self.options.needs_words() {
                 features.add_words(normal, &self.options, keeps_tokens);

@@ -17,6 +17,8 @@ pub struct Texts {
 impl Texts {
     pub fn read(texts: &[Bound<'_, PyAny>]) -> PyResult<Self> {
         let mut read = Texts::default();
+        let length = |text: &Bound<'_, PyAny>| text.len().unwrap_or_default();
+        read.points.reserve(texts.iter().map(length).sum());
         for text in texts {
             append(text, &mut read.points)?;
             read.ends.push(read.points.len());
