@@ -113,6 +113,11 @@ def chunks(rows: Iterable[GivenRow], most: int = CHUNK_ROWS) -> Iterator[list[Gi
         yield chunk
 
 
+def collected(given: Any) -> Any:
+    """The DataFrame of a LazyFrame of polars; anything else as it is."""
+    return given.collect() if type(given).__name__ == "LazyFrame" and hasattr(given, "collect") else given
+
+
 def is_frame(given: object) -> bool:
     """True for a table with columns, in pandas or as Arrow data; not for a single column."""
     has_columns = hasattr(given, "schema") or hasattr(given, "columns")
@@ -124,6 +129,7 @@ _Values = tuple[Any, Any, Any, Any]  # id, text, tags, value
 
 def _rows(given: Any, fields: Fields, what: str, *, need_ids: bool) -> Iterator[_Values]:
     """The values of rows. The arguments are checked at once, items when they are reached."""
+    given = collected(given)
     if _is_pandas(given):
         return _pandas_rows(given, fields, need_ids=need_ids)
     if is_frame(given):

@@ -251,6 +251,8 @@ def _failing_clearly(name: str, begin: int) -> Iterator[None]:
     except (zlib.error, ZstdError, lzma.LZMAError, OSError) as error:  # OSError: of bz2
         greedy = "memory" in str(error).lower()
         problem = "takes more memory to unpack than is allowed" if greedy else "is damaged"
+        if "dictionary" in str(error).lower():
+            problem = "was packed with a dictionary: unpack it first (zstd -d -D DICTIONARY FILE)"
         raise Unreadable(
             f"its {name} data {problem} ({error}). Nothing from byte {begin:,} on is read"
         ) from error

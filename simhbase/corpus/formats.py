@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from simhbase.corpus.csv_input import csv_records
 from simhbase.corpus.names import SUFFIXES
-from simhbase.corpus.parquet import MAGIC
+from simhbase.corpus.parquet import ARROW_MAGIC, MAGIC
 from simhbase.corpus.record import (
     Format,
     InputOptions,
@@ -95,9 +95,10 @@ def _records(
                 from simhbase.corpus.warc import warc_records  # its libraries take time to load
 
                 yield from warc_records(source, content, options)
-            case "parquet":
+            case "parquet" | "arrow":
                 next(content, b"")  # raises if it is Parquet, but compressed or from a pipe
-                raise Unreadable(f"it is no Parquet file: those begin with {MAGIC.decode()}")
+                kind, magic = ("Parquet", MAGIC) if file_format == "parquet" else ("Arrow", ARROW_MAGIC)
+                raise Unreadable(f"it is no {kind} file: those begin with {magic.decode()}")
     except Unreadable as error:
         if lines.number:
             yield Reject(source.name, lines.number + 1, None, str(error))

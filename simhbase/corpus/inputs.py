@@ -64,6 +64,10 @@ class Inputs:
 
     def __post_init__(self) -> None:
         """Accepts Path objects, too, and a single path, for untyped callers."""
+        if self.rows is not None:
+            from simhbase.frames import collected
+
+            object.__setattr__(self, "rows", collected(self.rows))
         if self.paths and self.rows is not None:
             raise UsageError("either paths or rows are read: leave one out", parameter="rows")
         several = [self.paths] if isinstance(self.paths, (str, Path)) else self.paths

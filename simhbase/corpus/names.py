@@ -19,6 +19,8 @@ _BY_EXTENSION: dict[str, Format] = {
     ".html": "html",
     ".htm": "html",
     ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
     ".warc": "warc",
     ".wet": "warc",  # of Common Crawl
 }

@@ -1,11 +1,11 @@
-"""Raw records of Parquet files, which are read by column."""
+"""Raw records of Parquet and Arrow files (also Feather), which are read by column."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import RawIOBase
-from itertools import repeat
+from itertools import count, repeat
 from typing import Any, BinaryIO, Literal
 
 from simhbase.corpus.fields import listed, with_field
@@ -24,9 +24,51 @@ from simhbase.corpus.rows import distinct_names, whole_row
 from simhbase.corpus.utf8 import Utf8
 from simhbase.errors import BadInput
 
-MAGIC = b"PAR1"
+MAGIC, ARROW_MAGIC = b"PAR1", b"ARROW1"
+_ARROW_STREAM = b"\xff\xff\xff\xff"  # as data sets of Hugging Face
+MAGIC_BYTES = 6
 BATCH_ROWS = 16  # texts held at once; each may be large
 BUFFER_BYTES = 1 << 20  # read buffer of a column; without it, a whole row group's column is read at once
+
+
+def is_columnar(head: bytes) -> bool:
+    """True if a file that begins like this is Parquet or Arrow. MAGIC_BYTES are enough."""
+    return head.startswith((MAGIC, ARROW_MAGIC, _ARROW_STREAM))
+
+
+def _opened(file: RawIOBase) -> Any:
+    """A reader of the file with `schema_arrow`. Raises as pyarrow."""
+    from pyarrow.parquet import ParquetFile
+
+    head = file.read(MAGIC_BYTES) or b""
+    file.seek(0)
+    if not head.startswith(MAGIC):
+        return _ArrowFile(file, is_stream=head.startswith(_ARROW_STREAM))
+    return ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
+
+
+class _ArrowFile:
+    """An Arrow file or stream, read like a ParquetFile. Its only group is read batch by batch."""
+
+    num_row_groups = 1
+
+    def __init__(self, file: RawIOBase, *, is_stream: bool) -> None:
+        from pyarrow import ipc
+
+        self._reader: Any = ipc.open_stream(file) if is_stream else ipc.open_file(file)
+        self._is_stream = is_stream
+        self.schema_arrow = self._reader.schema
+
+    def iter_batches(
+        self, rows: int, groups: list[int], columns: list[str] | None, *, use_threads: bool
+    ) -> Iterator[Any]:
+        """Rows in pieces, with all columns."""
+        for number in count() if self._is_stream else range(self._reader.num_record_batches):
+            try:
+                batch = self._reader.read_next_batch() if self._is_stream else self._reader.get_batch(number)
+            except StopIteration:
+                return
+            yield from (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
 
 def parquet_records(
@@ -39,14 +81,13 @@ def parquet_records(
     """
     try:
         from pyarrow import ArrowException
-        from pyarrow.parquet import ParquetFile
     except ImportError:
         reason = "Parquet is read by pyarrow, which is not installed: pip install 'simhbase[parquet]'"
         yield SourceReject(source.name, None, None, reason)
         return
     row, utf8 = 0, Utf8(lambda found: note(f"{source.name}: its texts are {found}"))
     try:
-        table = ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
+        table = _opened(file)
         columns = _Columns.of(table.schema_arrow, options)
         names = None if options.whole_rows else columns.names
         for batch in _batches(table, names, (ArrowException, OSError)):
@@ -60,7 +101,7 @@ def parquet_records(
             reason = f"it is damaged, and cannot be read from this row on ({_brief(error)})"
             yield Reject(source.name, row + 1, None, f"it cannot be read further: {said}" if said else reason)
         else:
-            reason = f"it is damaged or was cut short: it cannot be read as Parquet ({_brief(error)})"
+            reason = f"it is damaged or was cut short: it cannot be read ({_brief(error)})"
             yield SourceReject(source.name, None, None, f"it cannot be read: {said}" if said else reason)
 
 

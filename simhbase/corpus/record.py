@@ -18,7 +18,7 @@ Base = Literal[16, 10]
 BASES: tuple[Base, ...] = get_args(Base)
 Quoting = Literal["csv", "none"]
 QUOTINGS: tuple[Quoting, ...] = get_args(Quoting)
-Format = Literal["jsonl", "csv", "tsv", "text", "html", "lines", "parquet", "warc"]
+Format = Literal["jsonl", "csv", "tsv", "text", "html", "lines", "parquet", "arrow", "warc"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 IdFrom = Literal["field", "line", "path", "text"]
 IDS_FROM: tuple[IdFrom, ...] = get_args(IdFrom)
@@ -36,23 +36,24 @@ TAG_HINT = "name another tag field"
 class InputOptions:
     """How files are read.
 
-    format: jsonl, csv, tsv, parquet, warc, text (one document per file), html (the same, with the main text
-    of a page) or lines (one document per line); None uses each file's ending, or jsonl if that is unknown.
-    html: text_field contains HTML, of which the main text is extracted. id_field, text_field,
-    fingerprint_field: JSON fields (a dot steps into objects, unless the record has the whole name as a key)
-    or columns of CSV or Parquet (a dot steps into structs); fingerprint_field has fingerprints of
-    `fingerprint_bits` bits in place of texts: integers (also signed ones, as two's complement), or texts in
-    digits of fingerprint_base, 16 or 10. None: a source whose first 1,000 texts have a 0x or a letter is
-    hexadecimal; another one is refused. id_from: field: the id_field, in formats with fields; line:
-    source and line; path: the same with the absolute path of the file, links resolved; text: 16 hex digits of
-    a hash of the text. id_prefix: put before every id; {file} is the file's name without folder and endings.
-    encoding: a Python encoding, or auto: UTF-8, UTF-16 and UTF-32 with a byte order mark, or GB18030 for a
-    source whose first text beyond ASCII is not UTF-8 but Chinese in GB18030; other texts are rejected.
-    delimiter: for csv, by default a comma. quoting: csv (cells may be in quotes, which are doubled within)
-    or none (quotes are part of the texts); None: csv, between tabs by what the file shows. max_record_bytes:
-    larger records are rejected. value_field: a field or column to choose duplicates by. whole_rows: read CSV
-    and Parquet rows with all columns, as JSON objects, for output files. tags: for all documents; tag_fields:
-    names of further tags, with the fields or columns of their values. Jobs set the last four.
+    format: jsonl, csv, tsv, parquet, arrow (also Feather), warc, text (one document per file), html (the
+    same, with the main text of a page) or lines (one document per line); None uses each file's ending, or
+    jsonl if that is unknown. html: text_field contains HTML, of which the main text is extracted. id_field,
+    text_field, fingerprint_field: JSON fields (a dot steps into objects, unless the record has the whole
+    name as a key) or columns of CSV or Parquet (a dot steps into structs); fingerprint_field has
+    fingerprints of `fingerprint_bits` bits in place of texts: integers (also signed ones, as two's
+    complement), or texts in digits of fingerprint_base, 16 or 10. None: a source whose first 1,000 texts
+    have a 0x or a letter is hexadecimal; another one is refused. id_from: field: the id_field, in formats
+    with fields; line: source and line; path: the same with the absolute path of the file, links resolved;
+    text: 16 hex digits of a hash of the text. id_prefix: put before every id; {file} is the file's name
+    without folder and endings. encoding: a Python encoding, or auto: UTF-8, UTF-16 and UTF-32 with a byte
+    order mark, or GB18030 for a source whose first text beyond ASCII is not UTF-8 but Chinese in GB18030;
+    other texts are rejected. delimiter: for csv, by default a comma. quoting: csv (cells may be in quotes,
+    which are doubled within) or none (quotes are part of the texts); None: csv, between tabs by what the
+    file shows. max_record_bytes: larger records are rejected. value_field: a field or column to choose
+    duplicates by. whole_rows: read CSV and Parquet rows with all columns, as JSON objects, for output files.
+    tags: for all documents; tag_fields: names of further tags, with the fields or columns of their values.
+    Jobs set the last four.
 
     Raises UsageError for invalid options.
     """

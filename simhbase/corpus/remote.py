@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, Literal, cast
 
-from simhbase.corpus.parquet import MAGIC
+from simhbase.corpus.parquet import MAGIC_BYTES, is_columnar
 from simhbase.corpus.paths import (
     FoundSource,
     Listed,
@@ -88,9 +88,9 @@ class RemoteFile:
         with _failing_clearly():
             file = self._streamed()
             head = b""
-            while len(head) < len(MAGIC) and (more := file.read(len(MAGIC) - len(head))):
+            while len(head) < MAGIC_BYTES and (more := file.read(MAGIC_BYTES - len(head))):
                 head += more
-            if head != MAGIC:
+            if not is_columnar(head):
                 return cast(BinaryIO, _File(file, head))
             file.close()
             cache = {"cache_type": "blockcache", "cache_options": {"maxblocks": BLOCKS}}

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from simhbase.corpus.formats import raw_records
 from simhbase.corpus.names import STDIN, format_of
-from simhbase.corpus.parquet import MAGIC, column_types, parquet_records
+from simhbase.corpus.parquet import MAGIC_BYTES, column_types, is_columnar, parquet_records
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import FoundSource, LeftOut, Listed, expand, local_path, printable
 from simhbase.corpus.prepared import of_certain_base
@@ -173,8 +173,8 @@ def _is_parquet(file: BinaryIO) -> bool:
     try:
         if not file.seekable():
             return False
-        begin = file.read(len(MAGIC))
+        begin = file.read(MAGIC_BYTES)
         file.seek(0)
     except OSError:  # reading it will raise
         return False
-    return begin == MAGIC
+    return is_columnar(begin)

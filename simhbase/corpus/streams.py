@@ -8,11 +8,25 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from simhbase.corpus.parquet import MAGIC
+from simhbase.corpus.parquet import MAGIC_BYTES, is_columnar
 from simhbase.packing import PACKERS, SIGNATURE_BYTES, Rereadable, Unreadable, packer_of, peek, unpacked
 
 BOM = b"\xef\xbb\xbf"
-_ZIP = b"PK\x03\x04"
+_TAR, _TAR_AT = b"ustar", 257
+# What files that are not read begin with, and what to do.
+_CONTAINERS = {
+    b"PK\x03\x04": f"packed with zip (.xlsx is, too): unpack it ({PACKERS} need not be) or save it as CSV",
+    b"ORC": "an ORC file: write it as Parquet",
+    b"Obj\x01": "an Avro file: write it as Parquet or JSON lines",
+    b"\x04\x22\x4d\x18": f"packed with lz4: unpack it first ({PACKERS} need not be)",
+    b"7z\xbc\xaf\x27\x1c": f"packed with 7z: unpack it first ({PACKERS} need not be)",
+    b"Rar!\x1a\x07": f"packed with rar: unpack it first ({PACKERS} need not be)",
+    b"\xff\x06\0\0sNaPpY": f"packed with snappy: unpack it first ({PACKERS} need not be)",
+    b"SQLite format 3\0": "a SQLite database: write its table as CSV (sqlite3 -csv -header)",
+    b"%PDF-": "a PDF: write its text to a file first",
+    b"\xd0\xcf\x11\xe0": "a document of an old Excel or Word: save it as CSV or text",
+    b"FEA1": "a Feather file of the first version: write it again",
+}
 _WIDE = re.compile(rb"(?P<utf_32>\xff\xfe\0\0|\0\0\xfe\xff)|(?P<utf_16>\xff\xfe|\xfe\xff)")  # their marks
 _WIDE_MARK_BYTES = 4
 _PLAIN_BYTES = 4096  # checked for binary data
@@ -36,8 +50,6 @@ def unpacked_text(file: Rereadable, *, is_named_packed: bool = False, plain: byt
     head = peek(file, _PLAIN_BYTES if is_named_packed else SIGNATURE_BYTES)  # a pipe may be slow
     if not head and is_named_packed:
         raise Unreadable("it is empty, which no packed file is: it was cut short")
-    if head.startswith(_ZIP):
-        raise Unreadable(f"it is packed with zip: unpack it first ({PACKERS} need not be)")
     is_wide = _WIDE.match(head) is not None
     # Files that were decompressed during a transfer often keep their names.
     is_plain = head.removeprefix(BOM).lstrip().startswith(plain) and (is_wide or not _BINARY.search(head))
@@ -45,14 +57,23 @@ def unpacked_text(file: Rereadable, *, is_named_packed: bool = False, plain: byt
         raise Unreadable(
             f"its name says that it is packed, but it is not ({PACKERS}), and cannot be read as it is either"
         )
-    head, rest = first_bytes(unpacked(file), max(len(BOM), len(MAGIC)))
-    if head.startswith(MAGIC):
+    head, rest = first_bytes(unpacked(file), max(len(BOM), MAGIC_BYTES))
+    if is_columnar(head):
         raise Unreadable(
-            "it is a Parquet file, which is read from its end: name it as a file of its own, neither packed "
-            "nor through a pipe"
+            "it is a Parquet or Arrow file, which is read by its parts: name it as a file of its own, "
+            "neither packed nor through a pipe"
         )
+    if kind := _container(head):
+        raise Unreadable(f"it is {kind}")
     yield head.removeprefix(BOM)
     yield from rest
+
+
+def _container(head: bytes) -> str | None:
+    """What a file is that is not read, and what to do; None if it may be read."""
+    if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
+        return "a tar archive: unpack it first, and name its folder (tar -xf FILE)"
+    return next((told for begin, told in _CONTAINERS.items() if head.startswith(begin)), None)
 
 
 def first_bytes(blocks: Iterable[bytes], size: int) -> tuple[bytes, Iterator[bytes]]:

@@ -27,7 +27,7 @@ from simhbase.corpus.record import Format
 from simhbase.corpus.sources import Sources
 from simhbase.errors import UsageError
 
-_NOT_WRITTEN = {"text": "plain text", "html": "HTML", "warc": "WARC"}
+_NOT_WRITTEN = {"text": "plain text", "html": "HTML", "warc": "WARC", "arrow": "Arrow"}
 
 
 def require_written(unique: str | Path | None, option: str = "unique") -> None:

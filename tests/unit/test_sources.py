@@ -625,7 +625,8 @@ class TestPackedFiles:
 
     def test_another_packer_is_named_instead_of_a_million_bad_lines(self, tmp_path):
         path = write(tmp_path / "x.jsonl", b"PK\x03\x04\0\0\0\0\0\0\n\x01\n\x02\n")
-        reason = "it is packed with zip: unpack it first (gzip, zstd, bzip2 or xz need not be)"
+        advice = "unpack it (gzip, zstd, bzip2 or xz need not be) or save it as CSV"
+        reason = f"it is packed with zip (.xlsx is, too): {advice}"
         assert read(path) == [SourceReject(str(path), None, None, reason)]
 
     def test_data_that_is_not_packed_as_its_name_says_is_read_where_it_can_be(self, tmp_path):

@@ -1,0 +1,117 @@
+"""Files that hold others, or are of other programs: read, or refused by their names."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import sqlite3
+import tarfile
+import zipfile
+
+import polars as pl
+import pyarrow as pa
+import pytest
+import zstandard
+from pyarrow import feather, ipc, orc
+
+import simhbase
+from simhbase.corpus.record import SourceReject
+from tests.command_line import texts as contents_of
+from tests.reading import json_lines, read, texts, write
+
+ROWS = [{"id": f"d{number}", "text": text} for number, text in enumerate(contents_of(50))]
+TABLE = pa.Table.from_pylist(ROWS)
+EXPECTED = [(row["id"], row["text"]) for row in ROWS]
+LINES = json_lines(*ROWS)
+
+
+def as_stream(path):
+    with ipc.new_stream(path, TABLE.schema) as written:
+        written.write_table(TABLE, max_chunksize=7)
+
+
+def as_file(path):
+    with ipc.new_file(path, TABLE.schema) as written:
+        written.write_table(TABLE, max_chunksize=7)
+
+
+@pytest.mark.parametrize("make", [as_stream, as_file, lambda path: feather.write_feather(TABLE, path)])
+@pytest.mark.parametrize("name", ["data-00000-of-00001.arrow", "a.feather", "a"])
+def test_arrow_is_read(tmp_path, make, name):
+    make(str(tmp_path / name))
+    assert texts(read(tmp_path / name)) == EXPECTED
+    assert len(read(tmp_path / name, whole_rows=True)) == 50
+    if name != "a":
+        assert texts(read(tmp_path)) == EXPECTED
+
+
+def test_arrow_that_was_cut_short_gives_what_came_before(tmp_path):
+    as_stream(str(tmp_path / "a.arrow"))
+    data = (tmp_path / "a.arrow").read_bytes()
+    *records, end = read(write(tmp_path / "b.arrow", data[: len(data) // 2]))
+    assert [item.id for item in records] == [f"d{number}" for number in range(len(records))]
+    assert records
+    assert "cannot be read" in end.reason
+
+
+def tar(mode):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode=mode) as archive:
+        entry = tarfile.TarInfo("a.jsonl")
+        entry.size = len(LINES)
+        archive.addfile(entry, io.BytesIO(LINES))
+    return packed.getvalue()
+
+
+def zipped():
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a.jsonl", LINES)
+    return packed.getvalue()
+
+
+def as_orc():
+    written = io.BytesIO()
+    orc.write_table(TABLE, written)
+    return written.getvalue()
+
+
+def with_dictionary():
+    samples = [row["text"].encode() * 3 for row in ROWS] * 20
+    trained = zstandard.train_dictionary(2048, samples)
+    return zstandard.ZstdCompressor(dict_data=trained).compress(LINES)
+
+
+def database():
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("create table t (id, text)")
+        return connection.serialize()
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "said"),
+    [
+        ("a.tar", lambda: tar("w"), "it is a tar archive"),
+        ("a.tar.gz", lambda: tar("w:gz"), "it is a tar archive"),
+        ("a.jsonl.tar.bz2", lambda: bz2.compress(tar("w")), "it is a tar archive"),
+        ("a.jsonl.zip", zipped, "it is packed with zip"),
+        ("a.xlsx.gz", lambda: gzip.compress(zipped()), "it is packed with zip"),
+        ("a.orc", as_orc, "it is an ORC file: write it as Parquet"),
+        ("a.jsonl.lz4", lambda: b"\x04\x22\x4d\x18" + b"x" * 40, "it is packed with lz4"),
+        ("a.jsonl.zst", with_dictionary, "its zstd data was packed with a dictionary"),
+        ("a.db", database, "it is a SQLite database"),
+    ],
+)
+def test_others_are_refused_by_their_names(tmp_path, name, make, said):
+    (item,) = read(write(tmp_path / name, make()))
+    assert isinstance(item, SourceReject)
+    assert item.reason.startswith(said)
+
+
+def test_a_lazy_frame_is_collected():
+    lazy = pl.DataFrame(ROWS).lazy()
+    report = simhbase.dedup(lazy)
+    assert (report.unique, report.frame.height) == (50, 50)
+    with simhbase.open("memory:", create="default") as index:
+        assert index.add(lazy).added == 50
