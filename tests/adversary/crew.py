@@ -67,12 +67,15 @@ class Crew:
         return Journal(self.folder / f"{self._started}-{name}.journal")
 
     def replace_one(self) -> None:
-        """Kills a worker, and starts another in its place."""
+        """Kills a worker that has begun, and starts another in its place: on a slow machine nobody would ever
+        begin otherwise."""
         with self.changing:
-            process = self.chance.choice(list(self.running))
-            work, _ = self.running.pop(process)
-            kill(process)
-            self.start(work)
+            begun = [process for process, (_, task) in self.running.items() if self._has_begun(task)]
+            if begun:
+                process = self.chance.choice(begun)
+                work, _ = self.running.pop(process)
+                kill(process)
+                self.start(work)
 
     def stop(self, *works: Work) -> list[Work]:
         """Kills those who do such work, or all; returns what they did."""
@@ -84,8 +87,9 @@ class Crew:
 
     @contextmanager
     def without(self, *works: Work) -> Iterator[None]:
-        """Nobody does such work for the block."""
+        """Nobody does such work for the block. Those who do it have begun before."""
         with self.changing:
+            self.wait_until_all_work()
             stopped = self.stop(*works)
             try:
                 yield

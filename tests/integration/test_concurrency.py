@@ -13,6 +13,7 @@ from simhbase.admin.check import STRAY_LISTING, STRAY_ROW, UNREADABLE, WRONG_ROW
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import encode
 from simhbase.drawers.scheme import SimHashScheme
+from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.reader import Reader
@@ -61,19 +62,16 @@ class Wrapped:
         return getattr(self._store, name)
 
 
-class Watched(Wrapped):
-    """A store that calls `before_scan` ahead of every scan of the fingerprints table."""
+def watch(store: Store, before_scan: Callable[[], object]) -> None:
+    """Calls `before_scan` ahead of every scan of the fingerprints table, as lookups do after the drawers."""
+    listings = store.records("fingerprints")
+    real = listings.scan
 
-    def __init__(self, store: Store, before_scan: Callable[[], object]) -> None:
-        def scan(*args: object, **kwargs: object) -> object:
-            before_scan()
-            return store.records("fingerprints").scan(*args, **kwargs)
+    def scan(*args: object, **kwargs: object) -> object:
+        before_scan()
+        return real(*args, **kwargs)
 
-        def records(table: str) -> object:
-            found = store.records(table)
-            return Wrapped(found, scan=scan) if table == "fingerprints" else found
-
-        super().__init__(store, records=records)
+    listings.scan = scan
 
 
 def once(event: Callable[[], object]) -> Callable[[], object]:
@@ -88,10 +86,12 @@ def once(event: Callable[[], object]) -> Callable[[], object]:
 WITH_FELLOWS = pytest.mark.parametrize(
     "fellow", [None, F, NEAR_F], ids=["alone", "with y where it was", "with y where it is"]
 )
+QUERIES = pytest.mark.parametrize("queries", [[F], [F, FAR]], ids=["one", "two"])
 
 
 @WITH_FELLOWS
-def test_a_document_that_moves_while_it_is_looked_up_is_found(store, fellow):
+@QUERIES
+def test_a_document_that_moves_while_it_is_looked_up_is_found(store, fellow, queries):
     add_with(store, fellow)
     mover = threading.Thread(target=lambda: AtomicWriter(store, SCHEME).add(batch(["x"], NEAR_F)))
 
@@ -99,21 +99,28 @@ def test_a_document_that_moves_while_it_is_looked_up_is_found(store, fellow):
         mover.start()
         mover.join(0.3)  # in some stores it is kept out until the lookup ends
 
-    (lookup,) = Reader(Watched(store, once(move)), SCHEME).find(fingerprints(F), Query(k=3))
+    watch(store, once(move))
+    lookup, *_ = Reader(store, SCHEME).find(fingerprints(*queries), Query(k=3))
     mover.join()
     assert dict(found_in(lookup))["x"] in (F, NEAR_F)
     assert dict(found_in(Reader(store, SCHEME).find(fingerprints(F), Query(k=3))[0]))["x"] == NEAR_F
 
 
 @WITH_FELLOWS
-def test_a_lookup_that_begins_while_rows_are_being_removed_misses_nothing(tmp_path, monkeypatch, fellow):
+@QUERIES
+def test_a_lookup_that_begins_while_rows_are_being_removed_misses_nothing(
+    tmp_path, monkeypatch, fellow, queries
+):
     """The drawers are read before the rows are gone, the documents after it."""
     with closing(create_store(f"rocksdb:{tmp_path}/store")) as store:
         add_with(store, fellow)
         written = threading.Event()
         lookups: list[Lookup] = []
-        reader = Reader(Watched(store, lambda: written.wait(5)), SCHEME)
-        looking = threading.Thread(target=lambda: lookups.extend(reader.find(fingerprints(F), Query(k=3))))
+        reader = Reader(store, SCHEME)
+        looking = threading.Thread(
+            target=lambda: lookups.extend(reader.find(fingerprints(*queries), Query(k=3)))
+        )
+        watch(store, lambda: threading.current_thread() is looking and written.wait(5))
         write = database.RocksBatch.write
 
         def write_later(batch: database.RocksBatch) -> None:
@@ -226,9 +233,12 @@ def test_a_document_that_another_process_keeps_moving_is_never_missed(tmp_path, 
     assert set().union(*(seen for _, seen in outcomes)) >= {F, NEAR_F}, "it moved meanwhile"
 
 
-def test_fingerprints_without_documents_match_nothing(store):
+@QUERIES
+def test_fingerprints_that_lead_to_no_document_are_an_error(store, queries):
     store.drawers.add(encode(as_array(F, NEAR_F), LAYOUT))
-    (lookup,) = Reader(store, SCHEME).find(fingerprints(F), Query(k=3))
+    with pytest.raises(StoreFailed, match=rf"the fingerprint ({F:016x}|{NEAR_F:016x}) is in the index and"):
+        Reader(store, SCHEME).find(fingerprints(*queries), Query(k=3))
+    (lookup,) = Reader(store, SCHEME).find(fingerprints(FAR), Query(k=3))
     assert lookup.matches == ()
 
 
