@@ -92,6 +92,8 @@ class RedisFaults(ServerFaults):
                 shutil.rmtree(files)
                 shutil.move(moved, files.parent)
                 self.server.start()
+                # The replica has lost everything, too: until it follows again, it must not take over.
+                wait_until_in_step(self.server, self.second)
 
     @contextmanager
     def _all_missed(self) -> Iterator[None]:
@@ -147,6 +149,18 @@ def follow(replica: Redis, replication: Relay) -> None:
     replica.command("REPLICAOF", LOCALHOST, replication.port)
     end = time.monotonic() + SECONDS
     while replica.command("INFO", "replication")["master_link_status"] != "up":
+        assert time.monotonic() < end, "the replica does not follow"
+        time.sleep(0.05)
+
+
+def wait_until_in_step(primary: Redis, replica: Redis) -> None:
+    """Returns when the replica has what a primary has that was started again."""
+    end = time.monotonic() + SECONDS
+    while True:
+        of_primary, own = (each.command("INFO", "replication") for each in (primary, replica))
+        is_same = of_primary["master_replid"] == own["master_replid"]
+        if is_same and own["master_link_status"] == "up":
+            return
         assert time.monotonic() < end, "the replica does not follow"
         time.sleep(0.05)
 
