@@ -77,12 +77,13 @@ MEASURES: Mapping[str, Measure] = {
 }
 
 
-@contextmanager
-def timed(metrics: Metrics | None, operation: str, records: int) -> Iterator[None]:
+def timed(metrics: Metrics | None, operation: str, records: int) -> AbstractContextManager[None]:
     """Measure an operation on a number of records, and count its error."""
-    if metrics is None:
-        yield
-        return
+    return nullcontext() if metrics is None else _measured(metrics, operation, records)
+
+
+@contextmanager
+def _measured(metrics: Metrics, operation: str, records: int) -> Iterator[None]:
     start = perf_counter()
     try:
         with metrics.span(operation, records):

@@ -121,8 +121,13 @@ class SketchParameters:
 
     def most_mismatches(self, similarity: float) -> int:
         """Largest number of mismatching slots with at least this estimated similarity."""
-        counts = range(self.slots + 1)
-        return bisect_right(counts, -similarity, key=lambda count: -self.similarity_of(count)) - 1
+        return _most_mismatches(self, similarity)
+
+
+@lru_cache
+def _most_mismatches(sketching: SketchParameters, similarity: float) -> int:
+    counts = range(sketching.slots + 1)
+    return bisect_right(counts, -similarity, key=lambda count: -sketching.similarity_of(count)) - 1
 
 
 @lru_cache

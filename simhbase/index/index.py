@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -528,9 +528,12 @@ class Index:
         chosen = None if tags is None else [tags[number] for number in fits]
         return found, [rows[number].id or "" for number in fits], found.fingerprints[fits], chosen
 
-    @contextmanager
-    def _operation(self, name: str, records: int) -> Iterator[None]:
+    def _operation(self, name: str, records: int) -> AbstractContextManager[None]:
         """Measures an operation, on the tables that were opened."""
+        return self.same_tables() if self.metrics is None else self._measured(name, records)
+
+    @contextmanager
+    def _measured(self, name: str, records: int) -> Iterator[None]:
         with timed(self.metrics, name, records), self.same_tables():
             yield
 
@@ -619,6 +622,8 @@ class Index:
         sketches, the fingerprints must be stored ones; others get a Lookup with a reason."""
         values = _fingerprints(fingerprints)
         if self.profile.sketching is None:
+            if len(values) == 1:
+                return [self._find_one(TextFingerprint(values.item()), query)]
             return self.find_batch(FingerprintBatch.bare(values), query)
         self.store.refresh()
         distinct = list(dict.fromkeys(values.tolist()))

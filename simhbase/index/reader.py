@@ -92,8 +92,7 @@ class NearOne(NamedTuple):
     lost: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What counts as a match. since: the lowest version; tags: what a document must have."""
 
     bounds: Bounds
@@ -230,7 +229,7 @@ class Reader:
         lost one is to be decided document by document."""
         sketching = self.scheme.listed_sketching
         assert sketching is not None
-        first = replace(limits, bits=ALL_BITS, listed=1, document_key=None)
+        first = limits._replace(bits=ALL_BITS, listed=1, document_key=None)
         found = self.store.near(text.value, prefixes, first)
         bits = dict[int, int]()
         for fingerprint, listed in found.listed.items():
@@ -244,7 +243,7 @@ class Reader:
             is_lost = len(sketch) != sketching.bytes
             if is_lost or bounds.include(sketching, text.sketch, sketch, mismatches):
                 bits[fingerprint] = 0
-        return listed_rows(self.store, replace(found.hits, bits=bits), limits)
+        return listed_rows(self.store, found.hits._replace(bits=bits), limits)
 
     def _entry(
         self,
@@ -273,8 +272,8 @@ class Reader:
             _ = rows.whole_sketch(document, entry.sketch, size)
             return entry
         if entry.fingerprint != fingerprint:  # it may have moved on since
-            moved = listed_sketches(self.store, {document: entry.fingerprint})
-            return replace(entry, sketch=moved.get(document, b""))
+            moved = listed_sketches(self.store, {document: entry.fingerprint}).get(document, b"")
+            return replace(entry, sketch=moved if len(moved) == size else b"")
         return replace(
             entry, sketch=rows.whole_sketch(document, rows.listed_sketch(key, listing.value), size)
         )
@@ -282,7 +281,7 @@ class Reader:
     def _match(self, text: TextFingerprint, document: str, entry: Entry, bounds: Bounds) -> Match | None:
         sketching, similarity = self.scheme.sketching, None
         distance = self.scheme.bits_between(text.value, entry.fingerprint)
-        if sketching is not None and len(entry.sketch) == sketching.bytes:
+        if sketching is not None and entry.sketch:
             mismatches = sketching.mismatches_between(text.sketch, entry.sketch)
             similarity = sketching.similarity_of(mismatches)
             is_near = distance <= bounds.bits and bounds.include(

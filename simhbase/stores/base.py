@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -66,8 +66,7 @@ class DrawerRows:
     truncated: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class DrawerHits:
+class DrawerHits(NamedTuple):
     """What a lookup finds in its drawers. bits: differing bits, by fingerprint; truncated: True if a drawer
     has more rows than the limit; rows: number read; largest: number read of the largest drawer."""
 
@@ -77,8 +76,7 @@ class DrawerHits:
     largest: int
 
 
-@dataclass(frozen=True, slots=True)
-class NearLimits:
+class NearLimits(NamedTuple):
     """Limits of one lookup.
 
     bits: most differing bits of a fingerprint; drawer: most rows of a drawer, None for all; listed: most rows
@@ -93,8 +91,7 @@ class NearLimits:
     document_key: Callable[[bytes], bytes] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NearRows:
+class NearRows(NamedTuple):
     """What one lookup reads. listed: rows of the table fingerprints, by near fingerprint; documents: cells of
     their documents, by the keys of these rows."""
 
@@ -352,7 +349,7 @@ def listed_rows(store: Store, hits: DrawerHits, limits: NearLimits) -> NearRows:
     """What near fingerprints list, and the documents. Hidden fingerprints leave the hits."""
     if not limits.hidden.isdisjoint(hits.bits):
         bits = {value: bits for value, bits in hits.bits.items() if value not in limits.hidden}
-        hits = replace(hits, bits=bits)
+        hits = hits._replace(bits=bits)
     if not hits.bits:
         return NearRows(hits, {}, {})
     prefixes = [value.to_bytes(8) for value in hits.bits]

@@ -175,7 +175,9 @@ class Database:
 
     def near(self, value: int, prefixes: Iterable[bytes], bits: int, most: int) -> DrawerHits:
         """Fingerprints within `bits` bits of one, among the first `most` rows of drawers."""
-        near, truncated, rows, largest = dict[int, int](), False, 0, 0
+        near: dict[int, int] = {}
+        truncated, rows, largest = False, 0, 0
+        from_bytes = int.from_bytes
         with self._reading:
             iterator = self.families[INDEX].iter(WITHIN_DRAWER)
             seek, current, advance, check = iterator.seek, iterator.key, iterator.next, iterator.status
@@ -184,15 +186,17 @@ class Database:
                     seek(prefix)
                     read = 0
                     while (key := current()) is not None and read < most:
-                        found = int.from_bytes(key[PREFIX_BYTES:])
+                        found = from_bytes(key[PREFIX_BYTES:])
                         if (far := (found ^ value).bit_count()) <= bits:
                             near[found] = far
                         read += 1
                         advance()
                     check()
-                    truncated |= key is not None
+                    if key is not None:
+                        truncated = True
                     rows += read
-                    largest = max(largest, read)
+                    if read > largest:
+                        largest = read
             finally:
                 del iterator, seek, current, advance, check  # see the class
         return DrawerHits(near, truncated, rows, largest)

@@ -160,8 +160,10 @@ class RocksStore(BaseStore["RocksRecords"]):
         self.database.add_files(changes.index.reshape(-1, KEY_BYTES), rows)
 
     def refresh(self) -> None:
+        if self._follower is None:
+            return
         with self._locked():
-            if self._follower is not None and (written := self._follower.is_behind()):
+            if written := self._follower.is_behind():
                 with self._rows_go():
                     self._database = self._follower.level(self.database, written)
 
