@@ -313,7 +313,8 @@ class Index:
         Undecided on timeout (nothing is stored), Conflict if another text is stored under this id (`add`
         replaces it).
         """
-        return decided(*self.claim_many([Document(id, text, {} if tags is None else tags)], timeout))
+        rows = document_rows([Document(id, text, {} if tags is None else tags)])
+        return decided(*self._claimed(self._claim_request(list(rows), timeout)).claims)
 
     def claim_many(
         self,
@@ -667,6 +668,8 @@ class Index:
     def _find_sketched(self, asked: Sequence[tuple[int, bytes]], query: Query, lost: str) -> list[Lookup]:
         """Documents near fingerprints with sketches; `lost` is the reason if a sketch is missing."""
         size = self.profile.sketching.bytes if self.profile.sketching else 0
+        if len(asked) == 1 and len(asked[0][1]) == size:
+            return [self._find_one(TextFingerprint(*asked[0]), query)]
         batch = batch_of(asked, self.profile.sketching)
         lookups = iter(self.find_batch(batch, query))
         return [

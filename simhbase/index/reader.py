@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -183,7 +184,7 @@ class Reader:
 
     def near_one(self, text: TextFingerprint, asked: Asked) -> NearOne:
         """The documents near one text: the answer of `near`, without arrays."""
-        return self._without_loss(lambda: self._near_one(text, asked))
+        return self._without_loss(partial(self._near_one, text, asked))
 
     def _near_one(self, text: TextFingerprint, asked: Asked) -> NearOne:
         earliest = max(asked.since, expired_before(self.store, self.clock()))

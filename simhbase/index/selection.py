@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from simhbase.drawers.join import concatenated, distinct
 from simhbase.drawers.scheme import Bounds, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.pipeline import TextFingerprint
 from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.index.reader import DRAWER_LIMIT, LISTING_GROWTH, Asked, Near, Reader
 from simhbase.model import Fingerprint, Match
@@ -42,7 +43,27 @@ def duplicates_of(
     Drawers beyond DRAWER_LIMIT are read in full for a document without a match so far. (The duplicate
     reported may then not be the nearest.)
     """
+    if len(ids) == 1:
+        return [_nearest_other(reader, ids[0], fingerprints.single, Asked(bounds))]
     return _Selection(reader, ids, fingerprints, bounds).run() if ids else []
+
+
+def _nearest_other(reader: Reader, document: str, text: TextFingerprint, asked: Asked) -> Match | None:
+    """The nearest stored document, without the one that is to be replaced. Lists more documents if that one
+    may hide others, and reads drawers in full if nothing is found before their limit."""
+    found, others = None, list[Match]()
+    for drawer_limit in (DRAWER_LIMIT, None):
+        listed = _FIRST_LISTING
+        while True:
+            part = replace(reader, drawer_limit=drawer_limit, ids_limit=listed, metrics=None)
+            found = part.near_one(text, asked)
+            others = [match for match in found.matches if match.id != document]
+            if not found.cut or not _may_hide(found.matches, frozenset([document]), listed):
+                break
+            listed *= LISTING_GROWTH
+        if others or not found.truncated:
+            break
+    return min(others, default=None)
 
 
 class _Selection:
@@ -108,7 +129,7 @@ class _Selection:
         while numbers := [
             number
             for number, (matches, cut) in enumerate(zip(found.matches, found.cut, strict=True))
-            if cut and self._may_hide(matches, reader.ids_limit)
+            if cut and _may_hide(matches, self._batch, reader.ids_limit)
         ]:
             reader = replace(reader, ids_limit=reader.ids_limit * LISTING_GROWTH)
             more = reader.near(fingerprints[numbers], Asked(self._bounds))
@@ -117,12 +138,12 @@ class _Selection:
                 found.truncated[number], found.cut[number] = more.truncated[place], more.cut[place]
         return found
 
-    def _may_hide(self, matches: Sequence[Match], limit: int) -> bool:
-        """True if a fingerprint may list further documents outside this batch that are nearer than those
-        read."""
-        outside = {match.fingerprint for match in matches if match.id not in self._batch}
-        read = Counter(match.fingerprint for match in matches)
-        return not outside or any(count >= limit for value, count in read.items() if value not in outside)
+
+def _may_hide(matches: Sequence[Match], batch: frozenset[str], limit: int) -> bool:
+    """True if a fingerprint may list further documents outside a batch that are nearer than those read."""
+    outside = {match.fingerprint for match in matches if match.id not in batch}
+    read = Counter(match.fingerprint for match in matches)
+    return not outside or any(count >= limit for value, count in read.items() if value not in outside)
 
 
 class OthersOfBatch:

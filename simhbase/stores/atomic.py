@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from simhbase.drawers.layout import Layout
@@ -63,7 +63,7 @@ class BaseStore(ABC, Generic[R]):
     def read_consistent(self, read: Callable[[], T]) -> T: ...
 
     def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
-        return self.read_consistent(lambda: near_rows(cast(NearStore, self), value, prefixes, limits))
+        return self.read_consistent(partial(near_rows, cast(NearStore, self), value, prefixes, limits))
 
     def arrange(self, layout: Layout | None) -> None: ...
 

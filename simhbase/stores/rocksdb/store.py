@@ -242,7 +242,7 @@ class RocksDrawers:
 
     def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
         most = sys.maxsize if limit is None else limit
-        return self._store.read(lambda database: database.near(value, prefixes, bits, most))
+        return self._store.read(partial(Database.near, value=value, prefixes=prefixes, bits=bits, most=most))
 
     def _rest(self, drawer: int, key: bytes, most: int) -> Iterator[DrawerRows]:
         """Up to `most` rows of a long drawer after a key."""
