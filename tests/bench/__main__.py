@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from tests.bench import older
 from tests.bench.report import Table, changes, render, to_json
 
 PARTS = (
@@ -34,6 +35,7 @@ WITH_SERVERS = (
     "fleet",
     "postgresql",
     "redis",
+    "lookups",
     "spark",
     "peers",
 )
@@ -49,9 +51,9 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, metavar="FOLDER", help="also write each table as a CSV file")
     parser.add_argument(
         "--against",
-        type=Path,
-        metavar="FOLDER",
-        help="print what differs from the CSV files in this folder, to stderr",
+        metavar="FOLDER|COMMIT",
+        help="print what differs from the CSV files in this folder, to stderr; or measure this older state "
+        "of the source, too, where a part does (lookups)",
     )
     parser.add_argument(
         "--scale", type=float, default=1.0, help="so many times the usual amounts (10: 10M documents)"
@@ -61,6 +63,9 @@ def main() -> None:
     there = (*PARTS, *WITHIN, *WITH_SERVERS)
     if unknown := set(options.parts).difference(there):
         parser.error(f"no part {', '.join(sorted(unknown))}: there are {', '.join(there)}")
+    before = Path(options.against) if options.against and Path(options.against).is_dir() else None
+    if options.against and before is None:
+        older.build(options.against)
     tables: list[Table] = []
     for part in options.parts or PARTS:
         for table in import_module(f"tests.bench.{part}").measure(options.scale):
@@ -68,8 +73,8 @@ def main() -> None:
             if options.csv:  # at once: some parts take an hour
                 options.csv.mkdir(parents=True, exist_ok=True)
                 (options.csv / table.file_name).write_text(table.csv(), "utf-8")
-    if options.against:
-        print("\n".join(changes(options.against, tables)), file=sys.stderr)
+    if before:
+        print("\n".join(changes(before, tables)), file=sys.stderr)
     if options.json:
         options.json.write_bytes(to_json(tables))
     print(render(tables))
