@@ -77,6 +77,7 @@ from simhbase.text.extractor import Extractor
 
 Value = TypeVar("Value")
 
+_FIELDS = Fields()
 UNKNOWN_FINGERPRINT = "no document has this fingerprint, so there is no sketch to compare"
 UNKNOWN_ID = "no document is stored under this id"
 LOST_SKETCH = "the document's sketch is lost: run simhbase check"
@@ -552,6 +553,7 @@ class Index:
     def find(
         self,
         text: str,
+        *,
         k: int | None = None,
         min_similarity: float | None = None,
         since: Moment | None = None,
@@ -559,12 +561,14 @@ class Index:
     ) -> Lookup:
         """Find the documents near a text, nearest first.
 
-        k, min_similarity, since, tags: see Query, which the methods for several texts take. Raises UsageError
+        k, min_similarity, since, tags: see Query. Raises UsageError
         for bounds that the scheme does not have or cannot guarantee, a time in the future, and invalid tags.
         """
-        query = Query(k, min_similarity, since, {} if tags is None else tags)
+        return self._find_text(text, Query(k, min_similarity, since, {} if tags is None else tags))
+
+    def _find_text(self, text: str, query: Query) -> Lookup:
         if not isinstance(text, str):  # missing, or refused
-            return self.find_many([text], query)[0]
+            return self._find_rows([text], query)[0]
         fingerprinter = self.fingerprinter
         with timed(self.metrics, "fingerprint", 1):
             found, reason = fingerprinter.fingerprint_one(text)
@@ -573,8 +577,11 @@ class Index:
     def find_many(
         self,
         texts: Texts,
-        query: Query = Query(),
         *,
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
         id_field: str = "id",
         text_field: str = "text",
         progress: Progress = no_progress,
@@ -583,10 +590,16 @@ class Index:
         text that is missing or has no fingerprint gets a Lookup with a reason.
 
         texts: an iterable of texts, or what `add` takes; ids of documents are those of the answer's rows.
-        id_field, text_field, progress: as for `add`.
+        id_field, text_field, progress: as for `add`; the others as for `find`.
         """
+        query = Query(k, min_similarity, since, {} if tags is None else tags)
+        return self._find_rows(texts, query, Fields(id_field, text_field), progress)
+
+    def _find_rows(
+        self, texts: Texts, query: Query, fields: Fields = _FIELDS, progress: Progress = no_progress
+    ) -> LookupList:
         lookups, ids = list[Lookup](), list[str | None]()
-        rows = text_rows(texts, Fields(id_field, text_field))
+        rows = text_rows(texts, fields)
         with counting(progress, "texts", lambda: length(texts)) as count:
             for chunk in chunks(rows):
                 found = self._fingerprinted(chunk)
@@ -599,8 +612,8 @@ class Index:
     def find_texts(self, texts: Sequence[str], query: Query = Query()) -> list[Lookup]:
         """Find the documents near each of n texts: at once, or straight if it is one."""
         if len(texts) == 1:
-            return [self.find(texts[0], query.k, query.min_similarity, query.since, query.tags)]
-        return self.find_many(texts, query)
+            return [self._find_text(texts[0], query)]
+        return self._find_rows(texts, query)
 
     def find_batch(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:
         """Find the documents near each of n texts, given by the output of this profile's fingerprinter."""

@@ -144,6 +144,7 @@ class Client:
     def find(
         self,
         text: str,
+        *,
         k: int | None = None,
         min_similarity: float | None = None,
         since: datetime | None = None,
@@ -151,13 +152,22 @@ class Client:
     ) -> Lookup:
         """Find the documents near a text, nearest first. k, min_similarity, since, tags: as in Query; since
         must be a datetime."""
-        return self.find_many([text], Query(k, min_similarity, since, tags or {}))[0]
+        return self.find_many([text], k=k, min_similarity=min_similarity, since=since, tags=tags)[0]
 
     def find_many(
-        self, texts: Texts, query: Query = Query(), *, id_field: str = "id", text_field: str = "text"
+        self,
+        texts: Texts,
+        *,
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: datetime | None = None,
+        tags: Mapping[str, str] | None = None,
+        id_field: str = "id",
+        text_field: str = "text",
     ) -> LookupList:
-        """Find the documents near each of n texts, with a request for each 500. `since` must be a datetime.
-        texts, id_field, text_field: as for `Index.find_many`."""
+        """Find the documents near each of n texts, with a request for each 500. texts, id_field, text_field:
+        as for `Index.find_many`; the others as for `find`."""
+        query = Query(k, min_similarity, since, {} if tags is None else tags)
         lookups, ids = list[Lookup](), list[str | None]()
         bounds = {"tags": dict(query.tags), **_bounds(query)}
         for chunk in chunks(text_rows(texts, Fields(id_field, text_field)), REQUEST_ROWS):

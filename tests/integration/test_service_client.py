@@ -118,7 +118,7 @@ def test_answers_are_those_of_an_index(client: Client) -> None:
     assert lookup.fingerprint == client.get("one")
     assert lookup.matches == (simhbase.Match(0, "one", lookup.fingerprint or 0),)
     assert not lookup.truncated
-    found = client.find_many([OTHER, "", ONE], Query(k=0, since=datetime.now(UTC) - timedelta(hours=1)))
+    found = client.find_many([OTHER, "", ONE], k=0, since=datetime.now(UTC) - timedelta(hours=1))
     assert [len(each.matches) for each in found] == [0, 0, 1]
     assert found[1].reason
 
@@ -172,7 +172,7 @@ def test_documents_come_in_any_form_and_are_listed(client: Client) -> None:
     with patch("simhbase.online.client.REQUEST_ROWS", 100):
         report = client.add(pa.Table.from_pylist([*rows, {"id": 5000, "text": None}]))
         assert (report.stored, report.rejected) == (1234, (Rejected("5000", "the text is missing (None)"),))
-        found = client.find_many((some[number] for number in (3, 700)), Query(tags={"form": "any"}))
+        found = client.find_many((some[number] for number in (3, 700)), tags={"form": "any"})
         assert [lookup.matches[0].id for lookup in found] == ["3", "700"]
         claims = client.claim_many([(3, some[3]), ("c", None), (4, some[4])])
     assert [claim.outcome for claim in claims] == ["accepted", "rejected", "accepted"]

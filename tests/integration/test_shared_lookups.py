@@ -74,9 +74,10 @@ def asked(index: Index | SharedLookups, question: Question, values: Sequence[int
     if method == "find_fingerprints":
         records = [values[number] for number in records]
     look_up = getattr(index, prefix + method)
-    if method == "find" and isinstance(index, Index):
-        return look_up(records[0], **bounds)
-    return look_up(records[0] if method == "find" else records, Query(**bounds))
+    given = records[0] if method == "find" else records
+    if method in ("find", "find_many") and isinstance(index, Index):
+        return look_up(given, **bounds)
+    return look_up(given, Query(**bounds))
 
 
 @settings(max_examples=25)

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simhbase
-from simhbase import Document, Query, UsageError
+from simhbase import Document, UsageError
 from simhbase.frames import CHUNK_ROWS, Fields, chunks, document_rows
 from simhbase.index import Index
 from simhbase.progress import show_progress
@@ -96,7 +96,7 @@ def test_other_names_of_fields_are_given(index: Index) -> None:
     assert index.add(frame, id_field="url", text_field="body").added == 1
     assert index.add([{"url": "b", "body": BRIDGE}], id_field="url", text_field="body").added == 1
     assert index.claim_many(frame, id_field="url", text_field="body")[0].accepted
-    found = index.find_many(frame, Query(), id_field="url", text_field="body")
+    found = index.find_many(frame, id_field="url", text_field="body")
     assert (found.ids, len(found[0])) == (["a"], 1)
     with pytest.raises(UsageError, match=r"^text_field: no column 'text' in the frame, which has 'url'"):
         index.add(frame)
