@@ -564,9 +564,7 @@ class Index:
         k, min_similarity, since, tags: see Query. Raises UsageError
         for bounds that the scheme does not have or cannot guarantee, a time in the future, and invalid tags.
         """
-        return self._find_text(text, Query(k, min_similarity, since, {} if tags is None else tags))
-
-    def _find_text(self, text: str, query: Query) -> Lookup:
+        query = Query(k, min_similarity, since, {} if tags is None else tags)
         if not isinstance(text, str):  # missing, or refused
             return self._find_rows([text], query)[0]
         fingerprinter = self.fingerprinter
@@ -612,7 +610,8 @@ class Index:
     def find_texts(self, texts: Sequence[str], query: Query = Query()) -> list[Lookup]:
         """Find the documents near each of n texts: at once, or straight if it is one."""
         if len(texts) == 1:
-            return [self._find_text(texts[0], query)]
+            k, least = query.k, query.min_similarity
+            return [self.find(texts[0], k=k, min_similarity=least, since=query.since, tags=query.tags)]
         return self._find_rows(texts, query)
 
     def find_batch(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:

@@ -316,7 +316,7 @@ def test_a_store_that_is_away_is_everybodys_error_after_one_try():
             gate.reads.append(records)
             raise StoreUnreachable("nobody answers")
 
-        there, gate.index.find_texts = gate.index.find_many, away  # type: ignore[method-assign]  # of this one
+        there, gate.index.find_texts = gate.index.find_texts, away  # type: ignore[method-assign]  # of this one
         gate.open.set()
         errors = [call.exception(LONG) for call in calls]
         assert {str(error) for error in errors} == {"nobody answers"}
@@ -333,7 +333,10 @@ def test_a_store_that_is_away_is_everybodys_error_after_one_try():
         (lambda shared: shared.find("some text", Query(k=9)), "k = 9"),
         (lambda shared: shared.find("some text", Query(min_similarity=0.5)), "keeps no sketches"),
         (lambda shared: shared.find(7), "7 is among the texts"),
-        (lambda shared: shared.find_fingerprints([-1]), "fingerprints must be a list or array of integers"),
+        (
+            lambda shared: shared.find_fingerprints([1 << 64]),
+            "fingerprints must be a list or array of integers",
+        ),
         (lambda shared: SharedLookups(shared.index, queue=0), "queue: must be a whole number"),
     ],
 )
