@@ -212,14 +212,20 @@ def _require_format(store: Store, stored: int) -> None:
 
 
 def _read_file(store: Store, parameter: str, stored: Mapping[str, str]) -> NamedContent:
-    """A table or boilerplate of a profile. Raises ProfileMismatch for another version of jieba's table, and
-    for a damaged file."""
+    """A table or boilerplate of a profile. Raises ProfileMismatch for another version of jieba's table,
+    StoreFailed for a lost file."""
     kind, name = _FILES[parameter]
     if stored.get("source") == JIEBA:
         file: NamedContent = jieba_table()
     else:
         pieces = Meta(store).under(_prefix(parameter, stored["digest"]))
-        content = zlib.decompress(b"".join(piece for _, piece in pieces))
+        try:
+            content = zlib.decompress(b"".join(piece for _, piece in pieces))
+        except zlib.error as error:
+            raise StoreFailed(
+                f"the table meta of {store.url} has lost rows of its profile's {name}: {error}. Restore the "
+                "store from a copy, or copy what can be read: simhbase migrate --salvage"
+            ) from error
         file = kind(stored.get("name", f"the store's {name}"), content)
     if file.digest != stored["digest"]:
         raise ProfileMismatch(

@@ -1,10 +1,13 @@
 """Damaged rows of meta and documents are errors that name the row and say what to do; a check finds them, and
 its repair removes what all else works without."""
 
+import json
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
+import simhbase
 from simhbase.admin.check import DAMAGED_META, LOST_META, UNREADABLE, Checker
 from simhbase.errors import StoreFailed
 from simhbase.index import Index
@@ -12,7 +15,10 @@ from simhbase.index.load_log import LoadLog, all_loads
 from simhbase.index.mute import MuteList
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile
+from simhbase.stores import open_store
 from simhbase.stores.base import RecordTable
+from simhbase.stores.meta import Meta
+from tests.command_line import run
 from tests.contract.conftest import with_profiles
 from tests.contract.test_explain import OTHER  # a fixture
 from tests.contract.test_explain import index as index
@@ -23,7 +29,7 @@ DAMAGES: dict[str, Damage] = {
     "cut": lambda value: value[: len(value) // 2],
     "empty": lambda value: b"",
 }
-pytestmark = pytest.mark.parametrize("index", with_profiles("verified"), indirect=True)
+on_each_store = pytest.mark.parametrize("index", with_profiles("verified"), indirect=True)
 each_damage = pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 
 
@@ -38,6 +44,7 @@ def check(index: Index, *, repair: bool = False) -> dict[str, int]:
     return Checker(index.store, index.profile.index_scheme, repair).check().problems
 
 
+@on_each_store
 @each_damage
 def test_a_damaged_mute_list_is_an_error_until_a_repair_removes_it(index, damage):
     """Lookups and changes of the list fail with the row's name; a repair removes the list."""
@@ -53,6 +60,7 @@ def test_a_damaged_mute_list_is_an_error_until_a_repair_removes_it(index, damage
     assert muted.entries() == []
 
 
+@on_each_store
 @each_damage
 def test_a_damaged_log_of_a_load_is_removed_by_a_repair(index, damage):
     """A load cannot resume with part of its log, so a repair removes all of it."""
@@ -68,6 +76,7 @@ def test_a_damaged_log_of_a_load_is_removed_by_a_repair(index, damage):
     assert [key for rows in index.store.records("meta").iterate(b"load", b"loae") for key, _ in rows] == []
 
 
+@on_each_store
 @each_damage
 def test_a_damaged_profile_is_no_missing_one(index, damage):
     """The error tells to restore the store, and a check does not remove the row."""
@@ -78,6 +87,63 @@ def test_a_damaged_profile_is_no_missing_one(index, damage):
     assert check(index) == {LOST_META: 1}
 
 
+@on_each_store
+@each_damage
+def test_commands_name_a_damaged_mute_list_and_what_to_do(index, damage, tmp_path):
+    if index.store.url == "memory:":
+        pytest.skip("no other process can open it")
+    index.mute(["b"])
+    damaged(index, damage, b"muted")
+    index.close()
+    store = ("--store", index.store.url)
+    for command in (["find", "--text", OTHER], ["mute", "list"], ["mute", "add", "a"], ["find", "--id", "b"]):
+        done = run(*command, *store, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (1, b""), command
+        assert b"'muted' of the table meta" in done.stderr
+        assert b"check --repair" in done.stderr
+    assert run("check", *store, cwd=tmp_path).returncode == 1
+    assert run("check", "--repair", "--yes", *store, cwd=tmp_path).returncode == 0
+    assert run("find", "--text", OTHER, *store, cwd=tmp_path).returncode == 0
+
+
+@on_each_store
+@each_damage
+def test_commands_name_a_damaged_row_of_the_layout_and_what_to_do(index, damage, tmp_path):
+    """Only PostgreSQL derives drawers from it; the documents can be copied without."""
+    if index.store.records("meta").get([b"layout"]) == [None]:
+        pytest.skip("this store has no such row")
+    damaged(index, damage, b"layout")
+    index.close()
+    store = ("--store", index.store.url)
+    for command in (["find", "--text", OTHER], ["delete", "a"]):
+        done = run(*command, *store, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (1, b""), command
+        assert b"'layout' of the table meta" in done.stderr
+        assert b"migrate --salvage" in done.stderr
+    assert run("check", *store, cwd=tmp_path).returncode == 1
+    done = run("migrate", *store, "--to", "rocksdb:new", "--salvage", "lost.jsonl", cwd=tmp_path)
+    assert done.returncode == 3, done
+    assert b"the row 'layout' is damaged" in (tmp_path / "lost.jsonl").read_bytes()
+    with simhbase.open(f"rocksdb:{tmp_path}/new", access="read") as copy:
+        assert len(copy) == 3
+
+
+def test_a_lost_piece_of_a_file_of_the_profile_is_named(tmp_path):
+    """It was a bare error of zlib."""
+    lines = [json.dumps({"id": str(number), "text": f"word{number} of many words"}) for number in range(20)]
+    (tmp_path / "texts.jsonl").write_text("\n".join(lines))
+    assert run("idf", "texts.jsonl", "--output", "own.idf", cwd=tmp_path).returncode == 0
+    store = ("--store", "rocksdb:s.db")
+    made = run("tables", "create", *store, "--set", "idf=own.idf", "--set", "weights=tfidf", cwd=tmp_path)
+    assert made.returncode == 0, made
+    with closing(open_store(f"rocksdb:{tmp_path}/s.db", "write")) as opened:
+        Meta(opened).delete_under(b"idf/")
+    done = run("find", "--text", "a text of words", *store, cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"has lost rows of its profile's IDF table" in done.stderr
+
+
+@on_each_store
 @each_damage
 def test_a_damaged_documents_row_is_an_error_until_a_repair_removes_it(index, damage):
     """No lookup takes it for a deleted document."""

@@ -250,7 +250,10 @@ class Database:
         """Raises StoreFailed if the folder is gone; detects a background flush that failed."""
         self.require_folder()
         if not self.closed and self.has_background_errors:
-            self.failed = StoreFailed(f"writing to {self.url} failed: see the file LOG in its folder")
+            self.failed = StoreFailed(
+                f"writing to {self.url} failed: the file LOG in its folder says why. End this process, see "
+                "that the disk is sound and has room, open the store again and run simhbase check"
+            )
 
     def write(self, batch: WriteBatch) -> None:
         with self.writing():
