@@ -210,10 +210,12 @@ def test_fingerprints_may_be_given_as_integers(index):
     assert ids(index.find_fingerprints(np.array([3]))[0]) == ["a"]
 
 
-@pytest.mark.parametrize("values", [[-1], [2**64], [1.0], ["1"], 5, "1", None, [[1]], np.zeros((1, 2))])
+@pytest.mark.parametrize(
+    "values", [[-(2**63) - 1], [2**64], [1.0], ["1"], 5, "1", None, [[1]], np.zeros((1, 2))]
+)
 def test_what_is_no_fingerprint_is_refused(index, values):
     for call in (index.find_fingerprints, lambda values: index.add_fingerprints(["a"], values)):
-        with pytest.raises(UsageError, match=r"integers from 0 to 2\*\*64 - 1"):
+        with pytest.raises(UsageError, match="integers of 64 bits"):
             call(values)
 
 
