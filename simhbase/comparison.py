@@ -12,7 +12,7 @@ from simhbase.fingerprint.batch import FingerprintBatch, to_int
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.model import Comparison, Fingerprint, Stretch
 from simhbase.profile import Profile, given_parameters, make_profile
-from simhbase.text.difference import difference
+from simhbase.text.difference import difference, notes
 from simhbase.text.extractor import Extractor
 from simhbase.text.jaccard import similarity as exact_similarity
 
@@ -52,6 +52,7 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
         distance=distance,
         similarity=similarity,
         jaccard=float(exact[0]),
+        notes=notes(left, right, differ, profile.variants),
         drawers=drawers,
         tables=scheme.tables,
         match=match,

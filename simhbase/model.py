@@ -257,7 +257,8 @@ class Explanation:
 
     fingerprint: the query's; None if it has none, and reason says why. drawers: in order of their flags.
     candidates: nearest first, up to the number asked for. more_candidates: number of further fingerprints in
-    the drawers. truncated: a drawer had more rows than the limit.
+    the drawers. truncated: a drawer had more rows than the limit. notes: as in Comparison, on
+    a text that repeats itself.
     """
 
     fingerprint: Fingerprint | None
@@ -266,6 +267,7 @@ class Explanation:
     more_candidates: int = 0
     truncated: bool = False
     reason: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,8 +295,10 @@ class Comparison:
     fingerprints: left and right, None for a text with too few features; reasons says why. distance: differing
     bits (scheme simhash) or sketch slots (minhash). similarity: estimated from sketches, if the profile keeps
     them. Both are None if a text has no fingerprint. jaccard: exact Jaccard similarity (0 to 1) of the
-    features behind the sketches (character 3-shingles for simhash). drawers: flags of shared drawers, out of
-    `tables`. match: a lookup of one would find the other.
+    features behind the sketches (growing shingles, if the profile does not ask for others). notes: what
+    explains the similarity, such as "same lines, other order", "differs by NAME -> NAME", or that a text
+    repeats itself so much that its similarity says little. drawers: flags of shared drawers, out of `tables`.
+    match: a lookup of one would find the other, as the estimate is near enough and they share a drawer.
 
     segments: both texts in full, as alternating same and different stretches. words: words that one text has
     more often, largest difference first; more_words: number left out. whole: a stretch was too long to
@@ -306,6 +310,7 @@ class Comparison:
     distance: int | None
     similarity: float | None
     jaccard: float
+    notes: tuple[str, ...]
     drawers: tuple[int, ...]
     tables: int
     match: bool

@@ -17,7 +17,7 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.content import NamedContent
-from simhbase.text.features import BY_IDF, FeatureOptions
+from simhbase.text.features import BY_IDF, SHINGLES, SIMILAR, FeatureOptions
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
 from simhbase.text.normalise import NORMALISATION, normalise
 from simhbase.text.packages import package_version
@@ -33,13 +33,15 @@ AUTO = "auto"  # bands: chosen by the threshold
 # For rising thresholds: 32 bands of 4 slots find the short near-duplicates that these accept
 # (docs/quality.md).
 ALL_LENGTHS: Mapping[str, object] = {"features": "chars:1-3", "bands": "32x4"}
-_FIXED: Mapping[str, object] = {"features": "chars:3", "bands": "20x6"}
+BANDS = "20x5"
+_FIXED: Mapping[str, object] = {"features": SHINGLES, "bands": BANDS}
 RISES_FROM = 48  # features, those (chars:1-3) of a sentence of 17 characters
 REACH = 7  # bits: few pairs that differ in 8 or more share a drawer of 5x2
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "default": {},
-    # 20 bands find 99.7 % of the pairs with similarity 0.8: 1 - (1 - 0.8^6)^20. Estimates reject hardly any.
-    "complete": {"scheme": "minhash", "threshold": 0.7},
+    # 20 bands find 97 % of the pairs with similarity 0.7: 1 - (1 - 0.7^5)^20. The other 28 of the 128 slots
+    # only make the estimate better.
+    "complete": {"scheme": "minhash", "threshold": SIMILAR},
     "classic": {"weights": "tfidf", "top": 64, "verify": False},
     # Sentences of 17 characters that differ in two have a similarity of 0.6; titles from one template often
     # have 0.5. The standard error of estimates is 0.03 with 256 slots, and 0.04 with 128, which separates
@@ -48,7 +50,6 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
     "short": {"scheme": "minhash", "threshold": "0.54-0.7", "slots": 256, **ALL_LENGTHS},
 }
 
-VERIFIED_BY = "chars:3"
 PERMUTATIONS = "linear32+fmix32"
 _DIGEST_SHOWN, _WORDS_SHOWN = 12, 5  # characters, words
 _DIGEST_DIGITS = 16
@@ -326,7 +327,7 @@ class SimHashProfile(Profile):
     @property
     def shingles(self) -> FeatureOptions:
         # Not the profile's features: short texts have too few words for a similarity.
-        return FeatureOptions(kind=VERIFIED_BY, boilerplate=self.boilerplate, variants=self.variants)
+        return FeatureOptions(kind=SHINGLES, boilerplate=self.boilerplate, variants=self.variants)
 
     @property
     def fingerprint_bits(self) -> int:
@@ -336,7 +337,7 @@ class SimHashProfile(Profile):
     def misses(self) -> str:
         return (
             "this profile misses some near-duplicates, and most of short texts; the profile complete finds "
-            "nearly all with a similarity of 0.8 or more, with twice the rows"
+            "nearly all with a similarity of 0.7 or more, with twice the rows"
         )
 
     @property
@@ -351,7 +352,7 @@ class VerifiedProfile(SimHashProfile):
     verify: bool = True
     slots: int = 256
     sketch_bits: int = 2
-    threshold: float | str | None = 0.7
+    threshold: float | str | None = SIMILAR
     reach: int = _DERIVED
     same_numbers: bool = False
 
@@ -367,7 +368,7 @@ class VerifiedProfile(SimHashProfile):
             _require_similarity(self.threshold)
         elif self.reach > self.k:
             raise UsageError(
-                "a reach beyond k needs a threshold, such as 0.7, to reject other texts", parameter="reach"
+                "a reach beyond k needs a threshold, such as 0.65, to reject other texts", parameter="reach"
             )
         _ = self.sketching  # validates
 

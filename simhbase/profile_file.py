@@ -1,7 +1,7 @@
 """Profile files: TOML, one parameter per line.
 
 scheme = "minhash"
-threshold = 0.7
+threshold = 0.65
 stop_words = ["的", "了"]
 idf = "news.idf"                  # a file beside this one
 boilerplate = "news.boilerplate"  # another

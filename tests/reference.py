@@ -550,14 +550,14 @@ def rejected(text: str, profile: Profile, count: int, sketched: bytes) -> str | 
     )
 
 
-def shingles(text: str, size: int | str = 3) -> set[str]:
+def shingles(text: str, size: int | str = "growing") -> set[str]:
     bare = normalise(text).replace(" ", "")
     if size == "growing":
         return {bare[start : start + length] for start, length in growing_shingles(bare)}
     return {bare[start : start + size] for start in range(len(bare) - size + 1)}
 
 
-def similarity(one: str, other: str, size: int | str = 3) -> float:
+def similarity(one: str, other: str, size: int | str = "growing") -> float:
     """The Jaccard similarity of two texts by their runs of `size` characters or their growing shingles, 0 if
     neither has any."""
     a, b = shingles(one, size), shingles(other, size)

@@ -62,7 +62,7 @@ pub struct Features {
     tokens: Vec<u8>, // of words that are kept for their bytes
     ends: Vec<usize>,
     cutter: Cutter,
-    pub growing: Growing,
+    growing: Growing,
 }
 
 impl Options {

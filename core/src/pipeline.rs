@@ -2,7 +2,8 @@
 
 use crate::boilerplate::{pieces, Boilerplate};
 use crate::features::{Features, Kind, Options};
-use crate::hash::{chain, fmix64, murmur32, GOLDEN};
+use crate::growing::Growing;
+use crate::hash::{chain, murmur32};
 use crate::minhash::Permutations;
 use crate::normal::{normalise, Fold, Normal};
 use crate::simhash::simhash;
@@ -16,7 +17,7 @@ pub struct Sketching {
     pub permutations: Permutations,
     pub is_sized: bool,
     pub is_numbered: bool,
-    pub is_fingerprint: bool, // of the features, and its hash is the fingerprint; else of triples of characters
+    pub is_fingerprint: bool, // of the features, and its hash is the fingerprint; else of growing shingles
 }
 
 pub struct Pipeline {
@@ -34,6 +35,7 @@ pub struct Scratch {
     bare: Vec<u32>, // without white space
     numbers: Vec<Box<[u8]>>,
     pub features: Features,
+    growing: Growing, // shingles
     shingles: Vec<u32>,
 }
 
@@ -113,7 +115,8 @@ impl Sketching {
         if self.is_fingerprint {
             shingles.extend(scratch.features.digests.iter().map(|digest| (digest[0] >> 32) as u32));
         } else {
-            shingles.extend(scratch.bare.windows(3).map(|three| triple(three[0], three[1], three[2])));
+            scratch.growing.read(&scratch.bare);
+            shingles.extend(scratch.growing.digests.iter().map(|digest| (digest >> 32) as u32));
         }
         self.permutations.sketch(shingles, sketch);
         if self.is_sized {
@@ -124,13 +127,6 @@ impl Sketching {
             sketch.extend(numbers.to_be_bytes());
         }
     }
-}
-
-/// The upper half of the digest of a triple of characters.
-#[inline(always)]
-fn triple(a: u32, b: u32, c: u32) -> u32 {
-    let packed = (a as u64) << 42 | (b as u64) << 21 | c as u64;
-    (fmix64(GOLDEN.wrapping_mul(7) ^ packed) >> 32) as u32
 }
 
 fn hash_of_numbers(numbers: &mut Vec<Box<[u8]>>) -> u32 {

@@ -84,7 +84,7 @@ def calibrate(
 ) -> None:
     """Measure schemes on a corpus, and recommend one.
 
-    Finds all near-duplicates in a sample by their exact Jaccard similarity (of character triples), then
+    Finds all near-duplicates in a sample by their exact Jaccard similarity, then
     measures recall, precision and cost of each scheme. In the output, "verified" is SimHash with sketches.
     Ends with the command to create the store: of the settings that certainly reach the goal the cheapest, by
     rows per document and rows read per lookup.

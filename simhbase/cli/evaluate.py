@@ -46,7 +46,7 @@ def evaluate(inputs: Inputs, url: str, file: Path, output: Output, **arguments: 
     """Measure recall and precision against given pairs.
 
     With files, their documents are compared under the given profile. A found pair is correct if its exact
-    Jaccard similarity is at least --right (of character triples, or of pairs if most texts are short).
+    Jaccard similarity is at least --right (of pairs of characters if most texts are short).
 
     Without files, the documents of the pairs are looked up in the store. A found pair is correct if it is one
     of the given pairs.

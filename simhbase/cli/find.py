@@ -25,7 +25,7 @@ from simhbase.cli.options import (
     text_option,
     typed_fingerprints,
 )
-from simhbase.cli.output import Output, results_option
+from simhbase.cli.output import Output, message, results_option
 from simhbase.cli.queries import answer, documents_as_queries, explain, names_of
 from simhbase.errors import UsageError
 from simhbase.model import Query
@@ -111,6 +111,8 @@ def find(
         inputs.noting_rejects() as rejects,
         open_index(url, access="read", drawer_limit=drawer_limit, ids_limit=ids_limit) as index,
     ):
+        if min_similarity and (missing := index.profile.index_scheme.missing(min_similarity)):
+            message(missing)
         if explain_them:
             by_text = [index.explain(text, k=k, min_similarity=min_similarity) for text in texts]
             explain("--text", names_of(texts), by_text, rejects, output)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @command(
     epilog="""\b
 Examples:
-  simhbase match --against corpus.jsonl.gz --min-similarity 0.7 today.jsonl
+  simhbase match --against corpus.jsonl.gz --min-similarity 0.75 today.jsonl
   simhbase match --against 'archive/*.csv' --text '今天上午，北京市气象台发布大风蓝色预警信号。'
 """
 )
@@ -61,7 +61,7 @@ def match(
     """Find near-duplicates of documents among those of other files, without a store.
 
     Matches are listed nearest first. By default MinHash finds nearly all texts with a similarity of at least
-    0.8, which are then compared exactly. Fingerprints are held in memory, texts and ids in temporary files.
+    0.7, which are then compared exactly. Fingerprints are held in memory, texts and ids in temporary files.
     """
     from simhbase.jobs.answers import AnsweredQueries
     from simhbase.jobs.lookups import answers_to
@@ -90,5 +90,5 @@ def match(
             found = corpus.of_fingerprints(values)
             asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
         others = answers_to(inputs, corpus, corpus.trim, corpus.of_records, rejects)
-        answer(asked, others, inputs.paths, rejects, output)
+        answer(asked, others, inputs.paths, rejects, output, exact=True)
     end(rejects.counts, inputs)

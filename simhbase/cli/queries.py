@@ -29,14 +29,17 @@ def answer(
     paths: Sequence[str],
     rejects: Rejects,
     output: Output,
+    *,
+    exact: bool = False,
 ) -> None:
     """Print the answers to queries given by options, then those to the documents of files, and the number of
-    queries with matches. others: answers to the documents of `paths`."""
+    queries with matches. others: answers to the documents of `paths`; exact: similarities are no estimates.
+    """
     from simhbase.corpus.paths import names_nothing
 
     queries = with_matches = 0
     for answers in chain(_noted(asked, rejects), others if paths else ()):
-        show(answers, output)
+        show(answers, output, exact=exact)
         queries += len(answers)
         with_matches += sum(bool(each.lookup.matches) for each in answers)
     if not queries and any(given != STDIN and names_nothing(given) for given in paths):
@@ -45,10 +48,10 @@ def answer(
         output.hint(f"{with_matches:,} of {queries:,} queries have matches")
 
 
-def show(answers: Sequence[Answer], output: Output) -> None:
+def show(answers: Sequence[Answer], output: Output, *, exact: bool = False) -> None:
     output.records(
         answers,
-        lambda each: _lookup_lines(each.id, each.lookup),
+        lambda each: _lookup_lines(each.id, each.lookup, exact=exact),
         lambda each: {"id": each.id} | _values(each.lookup),
     )
 
@@ -94,12 +97,14 @@ def _title(query: str | None, found: Lookup | Explanation, matches: int) -> str:
     return f"{name}: " + (found.reason or f"{matches or 'no'} match{'es' * (matches != 1)}")
 
 
-def _lookup_lines(query: str | None, found: Lookup) -> Iterator[str]:
+def _lookup_lines(query: str | None, found: Lookup, *, exact: bool) -> Iterator[str]:
     more = ", and there may be more (truncated)" if found.truncated else ""
     yield f"{_title(query, found, len(found.matches))}{more}"
     for match in found.matches:
         closeness = (
-            f"{match.distance} bits" if match.similarity is None else f"{match.similarity:.2f} similar"
+            f"{match.distance} bits"
+            if match.similarity is None
+            else f"{'' if exact else 'about '}{match.similarity:.2f} similar"
         )
         yield f"  {closeness}  {match.fingerprint}  {match.id}"
 
@@ -130,5 +135,6 @@ def _explanation_lines(query: str | None, found: Explanation) -> Iterator[str]:
     for rows in (drawers, candidates):
         if rows:
             yield from (f"  {line}" for line in table(rows))
+    yield from (f"  {note}" for note in found.notes)
     if found.more_candidates:
         yield f"  and {found.more_candidates:,} more distant fingerprints"

@@ -11,6 +11,7 @@ from simhbase.errors import UsageError
 from simhbase.fingerprint.minhash import SLOTS
 
 RECALL = 0.99
+CORPUS_RECALL = 0.95  # of pairs just at the threshold, where texts are compared and drawers are not stored
 
 
 @dataclass(frozen=True, slots=True)

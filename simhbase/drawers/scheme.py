@@ -27,6 +27,7 @@ from simhbase.progress import Progress, counting, no_progress
 
 Distances = NDArray[np.uint8] | NDArray[np.int64]
 
+FEW_FOUND = 0.9  # share of the pairs just at a similarity: below, lookups say so
 _SKETCHES_AT_ONCE = 1 << 14
 
 
@@ -104,6 +105,9 @@ class SimHashScheme:
     # Parameters of sketches kept in the listings of a fingerprint, where all its documents have the same, as
     # it is a hash of its sketch. None here: sketches are kept in the documents' rows.
     listed_sketching: ClassVar[None] = None
+    # An estimate this many standard errors below a wanted similarity still matches: 0.6 for 0.65 and 256
+    # slots of 2 bits. Few pairs of 0.65 are lost by their estimate, and few matches have less than 0.6.
+    errors: ClassVar[float] = 1.35
 
     @property
     def tables(self) -> int:
@@ -126,7 +130,10 @@ class SimHashScheme:
                 "scheme=minhash",
                 parameter="min_similarity",
             )
-        return Bounds(k, self.sketching.most_mismatches(_similarity(min_similarity)))
+        return Bounds(k, _most_mismatches(self.sketching, _similarity(min_similarity), self.errors))
+
+    def missing(self, similarity: float) -> None:
+        """None: what drawers find depends on bits, not on similarity."""
 
     def loose_bounds(self, similarity: float) -> Bounds:
         """Bounds for candidates that are then compared exactly: nearly all pairs of this similarity that the
@@ -244,6 +251,7 @@ class MinHashScheme:
     sketching: SketchParameters
     threshold: float | RisingThreshold
     layout: ClassVar[None] = None  # drawers depend on the sketches
+    errors: ClassVar[float] = 0.7  # see SimHashScheme: estimates from 0.62 on for 0.65 and 128 slots
 
     @property
     def tables(self) -> int:
@@ -262,11 +270,23 @@ class MinHashScheme:
         wanted = self.threshold if min_similarity is None else min_similarity
         if isinstance(wanted, RisingThreshold):
             return Bounds(0, _most_mismatches_by_features(self.sketching, wanted))
-        return Bounds(0, self.sketching.most_mismatches(_similarity(wanted)))
+        errors = 0 if isinstance(self.threshold, RisingThreshold) else self.errors
+        return Bounds(0, _most_mismatches(self.sketching, _similarity(wanted), errors))
+
+    def missing(self, similarity: float) -> str | None:
+        """A sentence on what share of pairs of a similarity share a drawer, if it is less than FEW_FOUND."""
+        found = self.bands.meeting(similarity)
+        if found >= FEW_FOUND:
+            return None
+        return (
+            f"of texts with a similarity of {similarity:g}, the bands {self.bands.name} find about "
+            f"{found:.0%}, and more of those with a higher one"
+        )
 
     def loose_bounds(self, similarity: float) -> Bounds:
         """Four standard errors of the estimate below the similarity."""
-        return self.bounds(None, max(0.0, _similarity(similarity) - 4 * self.sketching.standard_error))
+        least = max(0.0, _similarity(similarity) - 4 * self.sketching.standard_error)
+        return Bounds(0, self.sketching.most_mismatches(least))
 
     def rule(self, min_similarity: float | None) -> str:
         wanted = self.threshold if min_similarity is None else min_similarity
@@ -358,6 +378,15 @@ class MinHashScheme:
 
 
 Scheme = SimHashScheme | MinHashScheme
+
+
+def least_estimate(sketching: SketchParameters, similarity: float, errors: float) -> float:
+    """The estimate from which texts match for a wanted similarity."""
+    return max(0.0, similarity - errors * sketching.error_at(similarity))
+
+
+def _most_mismatches(sketching: SketchParameters, similarity: float, errors: float) -> int:
+    return sketching.most_mismatches(least_estimate(sketching, similarity, errors))
 
 
 @lru_cache

@@ -103,6 +103,12 @@ class SketchParameters:
         sqrt(p (1 - p) / slots), scaled by the correction for chance agreement (see `similarity`)."""
         return 0.5 / sqrt(self.slots) / (1 - 2.0**-self.bits)
 
+    def error_at(self, similarity: float) -> float:
+        """Standard error of the estimates of this similarity: 0 for 0 and 1 where slots hold many bits."""
+        chance = 2.0**-self.bits
+        equal = chance + similarity * (1 - chance)  # slots, expected share
+        return sqrt(equal * (1 - equal) / self.slots) / (1 - chance)
+
     def similarity(self, mismatches: NDArray[np.int64]) -> NDArray[np.float64]:
         """Estimate the Jaccard similarity from the number of mismatching slots: float64, 0 to 1.
 

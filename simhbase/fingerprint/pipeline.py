@@ -30,7 +30,7 @@ class Fingerprinter:
     """Computes fingerprints.
 
     sketching: format of sketches, None for none. is_minhash: sketches are those of the features, and their
-    hash is the fingerprint, instead of sketches of triples of characters beside the SimHash of the features.
+    hash is the fingerprint, instead of sketches of growing shingles beside the SimHash of the features.
     """
 
     def __init__(

@@ -73,6 +73,7 @@ from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile
 from simhbase.progress import Progress, counting, length, no_progress
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store
+from simhbase.text.difference import REPEATS_ITSELF, repeats_itself
 from simhbase.text.extractor import Extractor
 
 Value = TypeVar("Value")
@@ -720,7 +721,10 @@ class Index:
         found = self.fingerprinter.fingerprint_many(_several([text], "text"))
         if found.reasons[0] is not None:
             return Explanation(None, reason=found.reasons[0])
-        return self._explained(found.fingerprints, id, Query(k, min_similarity))
+        explained = self._explained(found.fingerprints, id, Query(k, min_similarity))
+        if repeats_itself(text, self.profile.variants):
+            explained = replace(explained, notes=(REPEATS_ITSELF,))
+        return explained
 
     def explain_ids(self, ids: Sequence[str], query: Query = Query()) -> list[Explanation]:
         """Explain `find_ids`; an unknown id gets an Explanation with a reason."""

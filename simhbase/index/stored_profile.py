@@ -35,6 +35,7 @@ _PROFILE_KEY = b"profile"
 _NOTES = frozenset(
     ["format", "hash", "normalisation", "permutations", "shingles", "probes", "software", "token"]
 )
+_RULES = ("permutations", "shingles")
 _TOKEN_BYTES = 8
 # Parameters that are files, which meta holds in pieces.
 _FILES: Mapping[str, tuple[type[NamedContent], str]] = {
@@ -185,7 +186,9 @@ def read_profile(store: Store) -> StoredProfile:
     for name in _FILES:
         if record.get(name) is not None:
             parameters[name] = _read_file(store, name, record[name])
-    return StoredProfile(Profile(**parameters), record["probes"], record["software"], found)
+    profile = Profile(**parameters)
+    _require_same_rules(store, profile.describe(), record)
+    return StoredProfile(profile, record["probes"], record["software"], found)
 
 
 def _require_empty(store: Store) -> None:
@@ -209,6 +212,18 @@ def _require_format(store: Store, stored: int) -> None:
             f"{FORMAT}. Install that simhbase, or load the documents into a new store (simhbase load) and "
             "drop this one (simhbase tables drop)"
         )
+
+
+def _require_same_rules(store: Store, here: Mapping[str, object], stored: Mapping[str, object]) -> None:
+    """Raises ProfileMismatch if fingerprints or sketches were made by rules that this version does not have.
+    (The fixed texts show other fingerprints, but not other sketches.)"""
+    for name in _RULES:
+        if here.get(name) != stored.get(name):
+            raise ProfileMismatch(
+                f"{store.url} was made by another simhbase: its {name} are {stored.get(name)}, here they are "
+                f"{here.get(name)}. Load the documents again, into a new store (simhbase load), and drop "
+                "this one (simhbase tables drop)"
+            )
 
 
 def _read_file(store: Store, parameter: str, stored: Mapping[str, str]) -> NamedContent:

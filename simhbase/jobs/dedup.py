@@ -25,7 +25,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.frames import Documents
 from simhbase.index import open_index
 from simhbase.jobs.dedup_files import DedupFiles, folder_of
-from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of
+from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of, warnings_about
 from simhbase.jobs.dedup_rows import DedupedRows, RowsSeen
 from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import Matcher, groups, stars
@@ -103,8 +103,8 @@ def dedup(
     id_field, text_field: names of fields, None for those of the options of `inputs` ("id", "text").
 
     profile: a Profile, or some of its parameters by name. The default is MinHash, which finds nearly all
-    pairs with a similarity of 0.8 or more. For SimHash without a layout, one that fits k is chosen.
-    min_similarity: minimum exact Jaccard similarity of matches. Default: the profile's threshold (0.7; the
+    pairs with a similarity of 0.7 or more. For SimHash without a layout, one that fits k is chosen.
+    min_similarity: minimum exact Jaccard similarity of matches. Default: the profile's threshold (the
     lower end of a rising one), 0.65 if it has none. 0: only fingerprints decide, as they do for inputs with
     fingerprints.
     keep: the representative of a group: "first" in input order, "longest", "newest" or "oldest" (by
@@ -190,6 +190,8 @@ def dedup(
         fingerprints = FingerprintBatch(cast(NDArray[np.uint64], spooled), cast(NDArray[np.uint8], sketches))
         exact = texts.exact() if texts and least else None
         scheme = criteria.scheme(len(fingerprints))
+        if least and (missing := scheme.missing(least)):
+            inputs.watcher.note(missing)
         matcher = Matcher(fingerprints, scheme, criteria.bounds, exact, inputs.watcher.progress)
         grouped = (groups if chains else stars)(matcher, values.order() if values else None)
         if rejects.counts.nothing_read:
@@ -200,7 +202,9 @@ def dedup(
         unique_of_all = free.copy()
         unique_of_all[free] = grouped.unique
         found = sources.reports(unique_of_all)
-        for warning in warnings_of(found):
+        repeats = texts.repeats if texts else lambda document: False
+        about = warnings_about(grouped, sources.gathered(grouped, free), files.ids, repeats)
+        for warning in [*warnings_of(found), *about]:
             inputs.watcher.note(warning)
         report = report_of(
             grouped,

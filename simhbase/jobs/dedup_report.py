@@ -12,7 +12,14 @@ from simhbase.corpus.record import Record
 from simhbase.corpus.rejects import Counts
 from simhbase.jobs.groups import Groups
 from simhbase.jobs.pipeline import Batch
-from simhbase.jobs.source_report import Given, SourceReport, most_repeated
+from simhbase.jobs.source_report import (
+    GATHERED_FROM,
+    Given,
+    SourceReport,
+    most_repeated,
+    warning_of_gathered,
+)
+from simhbase.text.difference import REPEATS_ITSELF
 
 LARGEST = 5  # groups listed
 
@@ -71,6 +78,26 @@ class SourcesRead:
             before = self._runs.pop()[1] if self._runs and self._runs[-1][0] == number else 0
             self._runs.append((number, before + documents))
 
+    def gathered(self, grouped: Groups, free: NDArray[np.bool_]) -> list[tuple[str, int, int, int, int]]:
+        """Sources of which one document stands for more than half: source, number of its documents, those
+        that the document stands for, its position, and the position of one of them. free: bool (n,), which
+        of all documents were grouped."""
+        runs = np.array(self._runs, dtype=np.int64).reshape(-1, 2)
+        of_document = np.repeat(runs[:, 0], runs[:, 1])
+        documents = np.bincount(of_document, minlength=len(self._numbers))
+        others = np.flatnonzero(~grouped.unique)
+        source = of_document[free][others]
+        n = len(grouped.unique)
+        pairs, first, counts = np.unique(
+            source * n + grouped.representative[others], return_index=True, return_counts=True
+        )
+        names = list(self._numbers)
+        return [
+            (names[pair // n], int(documents[pair // n]), count, pair % n, int(others[at]))
+            for pair, at, count in zip(pairs.tolist(), first.tolist(), counts.tolist(), strict=True)
+            if documents[pair // n] >= GATHERED_FROM and 2 * count > documents[pair // n]
+        ]
+
     def reports(self, unique: NDArray[np.bool_]) -> list[SourceReport]:
         """Reports by source, in input order. unique: bool (n,), documents that are kept."""
         runs = [run for run in self._runs if run[1]]
@@ -81,6 +108,33 @@ class SourcesRead:
         np.add.at(duplicates, number, fewer)
         columns = (documents.tolist(), duplicates.tolist(), self._rejected)
         return list(map(SourceReport.of, self._numbers, *columns))
+
+
+def warnings_about(
+    grouped: Groups,
+    sources: Sequence[tuple[str, int, int, int, int]],
+    ids: Callable[[Sequence[int]], list[str]],
+    repeats: Callable[[int], bool],
+) -> list[str]:
+    """Warnings about sources of which one document stands for most, and about large groups of texts whose
+    similarity says little. sources: as in `SourcesRead.gathered`; ids: as in `report_of`; repeats: True for
+    a document that repeats itself."""
+    said = []
+    for source, documents, taken, kept, example in sources:
+        one, other = ids([example, kept])
+        said.append(warning_of_gathered(source, documents, taken, other, one) + _little(repeats(kept)))
+    named = {kept for _, _, _, kept, _ in sources}
+    sizes = np.bincount(grouped.representative)
+    largest = np.argsort(-sizes, kind="stable")[:LARGEST]
+    for kept in largest[sizes[largest] > 1].tolist():
+        if kept not in named and repeats(kept):
+            (name,) = ids([kept])
+            said.append(f"the group of {name} has {sizes[kept]:,} documents" + _little(True))
+    return said
+
+
+def _little(is_repetitive: bool) -> str:
+    return f": {REPEATS_ITSELF}" if is_repetitive else ""
 
 
 def report_of(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from simhbase.corpus.outputs import json_line, shown_similarity
-from simhbase.text.difference import difference
+from simhbase.text.difference import difference, notes
 from simhbase.text.variants import CharacterTable
 
 WORDS = 20  # differing words listed per text
@@ -65,7 +65,8 @@ def evidence_line(
 
 def _difference(texts: ComparedTexts) -> dict[str, Any]:
     """How two texts differ: the words that one has more often than the other, largest difference first, with
-    the number of those left out, and the number of places that differ."""
+    the number of those left out, and the number of places that differ, and
+    what explains their similarity."""
     found = difference(texts.removed, texts.kept, _ALL_WORDS, texts.variants)
     removed = [each.word for each in found.words if each.left > each.right][:WORDS]
     kept = [each.word for each in found.words if each.left < each.right][:WORDS]
@@ -74,4 +75,5 @@ def _difference(texts: ComparedTexts) -> dict[str, Any]:
         "jaccard": shown_similarity(texts.jaccard),
         "words": {"removed": removed, "kept": kept, "more": more},
         "stretches": sum(not segment.same for segment in found.segments),
+        "notes": list(notes(texts.removed, texts.kept, found, texts.variants)),
     }

@@ -54,7 +54,7 @@ from simhbase.jobs.kinds import NOTHING
 from simhbase.jobs.load_job import OF_UNIQUE_ONLY, WITH_RECORDS, Load
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.seen_ids import SeenIds
-from simhbase.jobs.source_report import SourceReport, most_repeated, warnings_of
+from simhbase.jobs.source_report import Gathered, SourceReport, most_repeated, warnings_of
 from simhbase.jobs.unique import Loaded, claim_documents, find_duplicates, store_kept
 from simhbase.model import AddReport, Match
 from simhbase.profile import Profile, given_parameters, make_profile, without_sketches
@@ -247,6 +247,7 @@ class _LoadRun:
         self._checkpoints = Checkpoints(job.inputs, log, is_noted=job.can_be_resumed)
         self._tally = wire.convert(log.state.counts or {}, _Tally)
         self._rule = Rule(index.profile.index_scheme.rule(job.min_similarity))
+        self._gathered = Gathered(job.inputs.paths)
         self._files: dict[str, OutputFile | None] = {}
 
     def load(self) -> LoadReport:
@@ -276,6 +277,7 @@ class _LoadRun:
                     else:
                         near = self._spool(batch, hfiles, unique)
                     sources = checkpoints.sources.of(batch.items, (each is not None for each in near))
+                    self._gathered.add(batch.items, (None if match is None else match.id for match in near))
                     matched = Counter(match.id for match in near if match is not None)
                     checkpoints.stage(read, sources, matched)
                     if hfiles is None:
@@ -295,8 +297,13 @@ class _LoadRun:
             report = self._report(rejects.counts, start)
             checkpoints.note_all(asdict(report), self._files)
             self._index.store.sync()
+        least = job.min_similarity
+        if least and (missing := self._index.profile.index_scheme.missing(least)):
+            self._watcher.note(missing)
         if self._tally.outgrown:
             self._watcher.note(OUTGROWN.format(self._tally.outgrown))
+        for warning in self._gathered.warnings():
+            self._watcher.note(warning)
         for hint in kinds.hints(self._index.profile):
             self._watcher.hint(hint)
         return report

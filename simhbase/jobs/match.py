@@ -157,7 +157,7 @@ def match(
     """Look up each document of one corpus among those of another, in input order, without a store.
 
     profile: a Profile, or some of its parameters by name. The default is MinHash, which finds nearly all
-    pairs with a similarity of 0.8 or more, or SimHash if documents or queries are fingerprints. For SimHash
+    pairs with a similarity of 0.7 or more, or SimHash if documents or queries are fingerprints. For SimHash
     without a layout, one that fits k is chosen. min_similarity: minimum exact Jaccard similarity of matches
     (default: the profile's threshold, if it has one). ids_limit: maximum number of documents listed per
     fingerprint.

@@ -12,20 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.corpus.spool import Spool, SpooledRows
+from simhbase.drawers.bands import CORPUS_RECALL, Bands, bands_for
 from simhbase.drawers.join import default_layout
-from simhbase.drawers.scheme import Bounds, Scheme, SimHashScheme, same_numbers
+from simhbase.drawers.scheme import Bounds, MinHashScheme, Scheme, SimHashScheme, same_numbers
 from simhbase.drawers.threshold import RisingThreshold
+from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import ExactSimilarity
 from simhbase.jobs.pipeline import Batch
-from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile, with_corpus_defaults
+from simhbase.profile import BANDS, TABLE_BITS, Profile, given_parameters, make_profile, with_corpus_defaults
 from simhbase.slices import Numbers, bounded_slices
+from simhbase.text.difference import repeats_itself
 from simhbase.text.extractor import Extractor
+from simhbase.text.features import SIMILAR
 from simhbase.text.jaccard import similarity
 
 BYTES_AT_ONCE = 1 << 19  # of texts compared at once; their shingles take dozens of times as much
-DEFAULT_SIMILARITY = 0.65  # separates texts from one template (below) from versions of one text
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class MatchCriteria:
             given["layout"] = default_layout(k, 0, bits).name
         chosen = make_profile(given)
         scheme = chosen.index_scheme
+        if isinstance(scheme, MinHashScheme) and min_similarity and scheme.bands.name == BANDS:
+            scheme = replace(scheme, bands=_bands_for_corpus(min_similarity, scheme.sketching.slots))
         # With a reach, results depend on the layout, so it must not change.
         any_layout &= isinstance(scheme, SimHashScheme) and scheme.reach <= scheme.k
         bounds = scheme.bounds(None, None) if min_similarity is None else scheme.loose_bounds(min_similarity)
@@ -58,8 +63,8 @@ class MatchCriteria:
         cls, profile: Profile | Mapping[str, object] | None, min_similarity: float | None
     ) -> tuple[Self, float]:
         """Criteria for texts that are compared exactly (see `with_corpus_defaults`), and their minimum
-        similarity: `min_similarity`, or by default the profile's threshold or DEFAULT_SIMILARITY; 0 if only
-        fingerprints decide. Raises UsageError."""
+        similarity: `min_similarity`, or by default the profile's threshold or SIMILAR; 0 if only fingerprints
+        decide. Raises UsageError."""
         profile = with_corpus_defaults(given_parameters(profile))
         by_fingerprints = cls.of(profile, None)
         least = min_similarity
@@ -67,7 +72,7 @@ class MatchCriteria:
             threshold = by_fingerprints.chosen.threshold
             if isinstance(threshold, RisingThreshold):  # sketches decide: they have the number of features
                 return by_fingerprints, threshold.least
-            least = threshold or DEFAULT_SIMILARITY
+            least = threshold or SIMILAR
         return cls.of(profile, least) if least else by_fingerprints, least
 
     def scheme(self, n: int) -> Scheme:
@@ -95,6 +100,14 @@ class MatchCriteria:
         values = np.zeros((0, 2) if self.profile.fingerprint_bits == 128 else 0, dtype=np.uint64)
         sketching = self.profile.sketching
         return FingerprintBatch(values, np.zeros((0, sketching.bytes if sketching else 0), dtype=np.uint8))
+
+
+def _bands_for_corpus(least: float, slots: int) -> Bands:
+    """The bands that serve a minimum similarity, as there are no stored ones: at least those for SIMILAR."""
+    try:
+        return bands_for(min(least, SIMILAR), slots, CORPUS_RECALL)
+    except UsageError:  # every slot is a band of its own, and still misses some
+        return Bands(slots, 1)
 
 
 class SpooledTexts:
@@ -136,6 +149,11 @@ class SpooledTexts:
 
     def read(self, numbers: Sequence[int]) -> list[str]:
         return [text.decode(errors="surrogatepass") for text in self._texts.read(numbers)]
+
+    def repeats(self, number: int) -> bool:
+        """True if a text repeats itself so much that similarity says little."""
+        (text,) = self.read([number])
+        return repeats_itself(text, self.variants)
 
     def similarity(self, left: Numbers, right: Numbers, more: Sequence[str] = ()) -> NDArray[np.float64]:
         """Exact Jaccard similarity of m pairs of texts: positions (m,) -> float64 (m,). more: further

@@ -17,6 +17,8 @@ SourceTally = tuple[int, int, int]  # documents, duplicates, rejects
 SOURCES = 100  # listed at most
 EMPTIED = 0.9  # share of a source's documents: more likely due to wrong matches than to real duplicates
 EMPTIED_FROM = 100  # documents
+GATHERED_FROM = 20  # documents of a source: of fewer, half are soon alike
+COUNTED = 16  # documents that stand for others, of a source
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,59 @@ class SourceCounts:
 
     def reports(self) -> list[SourceReport]:
         return [SourceReport.of(source, *counts) for source, counts in self._counts.items()]
+
+
+class Gathered:
+    """Finds sources of which one document stands for more than half, in bounded memory for each.
+
+    Counts may be too low by 1 in COUNTED + 1 documents (Misra, Gries: Finding repeated elements, 1982), so
+    not every such source is found, and each that is found is one.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._given = Given(paths)
+        self._documents: dict[str, int] = {}
+        self._taken: dict[str, dict[str, tuple[int, str]]] = {}  # number of documents, and one of them
+
+    def add(self, items: Iterable[Record | Reject], kept: Iterable[str | None]) -> None:
+        """Add documents. kept: for each record the document that stands for it, None for itself."""
+        stands = iter(kept)
+        for source, run in self._given.runs(items):
+            taken = self._taken.setdefault(source, {})
+            records = [item for item in run if isinstance(item, Record)]
+            self._documents[source] = self._documents.get(source, 0) + len(records)
+            for record in records:
+                one = next(stands)
+                if one is not None:
+                    _note(taken, one, record.id)
+
+    def warnings(self) -> list[str]:
+        return [
+            warning_of_gathered(source, documents, count, kept, example)
+            for source, documents in self._documents.items()
+            for kept, (count, example) in self._taken[source].items()
+            if documents >= GATHERED_FROM and 2 * count > documents
+        ]
+
+
+def warning_of_gathered(source: str, documents: int, taken: int, kept: str, example: str) -> str:
+    """A warning that one document stands for most of a source."""
+    return (
+        f"{source}: {taken:,} of its {documents:,} documents are near-duplicates of {kept}, such as "
+        f"{example}. Compare these two before you discard them"
+    )
+
+
+def _note(taken: dict[str, tuple[int, str]], kept: str, document: str) -> None:
+    count, example = taken.get(kept, (0, document))
+    if kept in taken or len(taken) < COUNTED:
+        taken[kept] = count + 1, example
+        return
+    for each, (count, example) in list(taken.items()):
+        if count == 1:
+            del taken[each]
+        else:
+            taken[each] = count - 1, example
 
 
 def _sum(a: SourceTally | None, b: SourceTally) -> SourceTally:

@@ -9,13 +9,14 @@ from typing import Any
 from simhbase.quality.calibration import Calibration, Figures, candidates_at, parameters_of
 from simhbase.quality.schemes import Parameters
 from simhbase.quality.truth import BINS, bin_name, share
-from simhbase.text.jaccard import PAIRS, SHINGLES
+from simhbase.text.features import SHINGLES
+from simhbase.text.jaccard import PAIRS
 
 _PER = 1_000_000
 FEW = 10  # settings shown by default
 TRUTHS = {
-    SHINGLES: "Jaccard of character 3-shingles",
-    PAIRS: "Jaccard of character 2-shingles",
+    SHINGLES: "Jaccard of growing shingles",
+    PAIRS: "Jaccard of pairs of characters",
 }
 
 

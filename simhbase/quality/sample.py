@@ -32,8 +32,8 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.fingerprint.sketches import fingerprints
 from simhbase.jobs.pipeline import Batch, without_repeats
-from simhbase.text.features import FeatureOptions
-from simhbase.text.jaccard import PAIRS, SHINGLES
+from simhbase.text.features import SHINGLES, FeatureOptions
+from simhbase.text.jaccard import PAIRS
 
 KEYS = 8
 SHORT = 140
@@ -69,9 +69,9 @@ class Sample:
 
     @property
     def shingles(self) -> str:
-        """Kind of the features whose Jaccard similarity is the ground truth: 3-shingles of characters, and
-        2-shingles for short texts."""
-        # Two characters of 17 are in half of the 3-shingles.
+        """Kind of the features whose Jaccard similarity is the ground truth: growing shingles, and pairs of
+        characters for short texts."""
+        # Two characters of 17 are in half of the shingles.
         return PAIRS if self.is_short else SHINGLES
 
     @property

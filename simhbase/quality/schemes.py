@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from math import comb
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simhbase.drawers.join import Pairs, pair_batches
 from simhbase.drawers.layout import MAX_TABLES, SEGMENT_BITS, Layout, layout
 from simhbase.drawers.rowkeys import segment_masks, segments_of
-from simhbase.drawers.scheme import Distances, Scheme, SimHashScheme
+from simhbase.drawers.scheme import Distances, MinHashScheme, Scheme, SimHashScheme, least_estimate
 from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.sketches import pair_mismatches
@@ -35,12 +35,12 @@ SIMHASH_FEATURES: tuple[Parameters, ...] = (
     {"verify": False, "features": "words:2"},
 )
 VERIFIED_FEATURES: tuple[Parameters, ...] = ({}, {"min_length": 1})
-VERIFIED_THRESHOLDS = (0.65, 0.7, 0.75)
+VERIFIED_THRESHOLDS = (0.6, 0.65, 0.7, 0.75)
 VERIFIED_FROM = 3  # bits: nearer pairs are nearly always right
-MINHASH_BANDS = ("16x8", "20x6", "25x5", "32x4")
+MINHASH_BANDS = ("16x8", "20x6", "20x5", "25x5", "32x4")
 SKETCH = SketchParameters()
 MINHASH = Profile(scheme="minhash", slots=SKETCH.slots, sketch_bits=SKETCH.bits)
-MINHASH_THRESHOLDS = (0.5, 0.65, 0.7, 0.75, 0.8)
+MINHASH_THRESHOLDS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8)
 BY_LENGTH = make_profile({}, "short")
 BY_LENGTH_BANDS = ("25x5", "32x4", "42x3")
 BY_LENGTH_THRESHOLDS = (0.5, 0.6, 0.7, "0.54-0.7")
@@ -62,7 +62,8 @@ class Setting:
 
     features: readable name; fixed: parameters of a profile that differ from the defaults; near: pairs found
     without the threshold, with their estimated similarity as the score; layouts: names of possible layouts,
-    fewest rows first; cost: measures a layout (cached); threshold: minimum similarity, if there is one.
+    fewest rows first; cost: measures a layout (cached); threshold: minimum similarity, if there is one;
+    least: from a threshold to the estimate from which pairs match.
     """
 
     features: str
@@ -71,6 +72,7 @@ class Setting:
     layouts: Sequence[str]
     cost: Callable[[str], Cost]
     threshold: float | str | None = None
+    least: Callable[[float], float] = float
 
     @property
     def scheme(self) -> str:
@@ -92,7 +94,7 @@ class Setting:
     def found(self) -> TextPairs:
         if not isinstance(self.threshold, float):
             return self.near
-        return self.near.where(self.near.score >= self.threshold)
+        return self.near.where(self.near.score >= self.least(self.threshold))
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,9 @@ def simhash_settings(
             masks = np.array(segment_masks(each.name, each.bits), dtype=np.uint64)
             meeting = similar.where(np.any([differing & mask == 0 for mask in masks], axis=0))
             for threshold in VERIFIED_THRESHOLDS:
-                yield Setting(features, {**fixed, "reach": MOST_BITS}, meeting, [each.name], cost, threshold)
+                given = {**fixed, "reach": MOST_BITS}
+                least = partial(least_estimate, profile.sketching, errors=SimHashScheme.errors)
+                yield Setting(features, given, meeting, [each.name], cost, threshold, least)
 
 
 def minhash_settings(
@@ -214,7 +218,8 @@ def minhash_settings(
                 found_rising = pairs_found_by(rising, fingerprinted, None)
                 yield Setting(profile.features, fixed, found_rising, [name], cost, threshold)
             else:
-                yield Setting(profile.features, fixed, found, [name], cost, threshold)
+                estimate = partial(least_estimate, sketching, errors=MinHashScheme.errors)
+                yield Setting(profile.features, fixed, found, [name], cost, threshold, estimate)
 
 
 def pairs_found_by(

@@ -12,6 +12,7 @@ two texts of 100,000 characters made only of common words take about a second.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,12 +22,20 @@ from typing import NamedTuple
 
 from simhbase.model import WordCount
 from simhbase.text.dictionary import dictionary
+from simhbase.text.features import novelty
 from simhbase.text.normalise import form, normalise
 from simhbase.text.variants import CharacterTable
 
 MOST_WORDS = 100
 CELLS = 1 << 29  # words x words compared at once: 64 MiB of bits
 _CUTS = 16  # maximum depth of cutting between anchors
+REORDERED = 0.7  # share of the characters in lines that both texts have, from which they are the same lines
+EXPLAINED = 0.5  # share of the differing words that one replaced word explains
+REPEATS = 0.2  # shingles a place: below, unrelated texts may be similar (docs/choosing.md)
+REPEATS_ITSELF = "the text repeats a few patterns: its similarity says little"
+_REPEATS_FROM = 200  # characters: shorter texts are hardly made at random
+_FEWEST_LINES = 3
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +54,15 @@ class Difference:
 
     segments: both texts in full, as alternating same and different stretches; words: words that one text has
     more often, largest difference first; more_words: number left out of that list; whole: a stretch was too
-    long to compare word by word, and is reported as different.
+    long to compare word by word, and is reported as different; replaced: a word of the left text and the word
+    of the right that stands in its place throughout, if that explains half of the difference.
     """
 
     segments: tuple[Segment, ...]
     words: tuple[WordCount, ...]
     more_words: int = 0
     whole: bool = False
+    replaced: tuple[str, str] | None = None
 
     @property
     def same(self) -> bool:
@@ -85,7 +96,67 @@ def difference(
         tuple(differing[:most_words]),
         max(0, len(differing) - most_words),
         alignment.whole,
+        _replaced(differing),
     )
+
+
+def _replaced(differing: Sequence[WordCount]) -> tuple[str, str] | None:
+    """The pair of words of which each occurs in one text only, equally often, and at least twice, if it
+    explains at least EXPLAINED of the difference."""
+    total = sum(abs(each.left - each.right) for each in differing)
+    removed = next((each for each in differing if not each.right), None)
+    added = next((each for each in differing if not each.left), None)
+    if removed is None or added is None or removed.left != added.right or removed.left < 2:
+        return None
+    return (removed.word, added.word) if 2 * removed.left >= EXPLAINED * total else None
+
+
+def notes(
+    left: str, right: str, found: Difference, variants: CharacterTable | None = None
+) -> tuple[str, ...]:
+    """What explains the similarity of two texts, as sentences. found: their difference."""
+    said = []
+    if not found.same and _has_same_lines(left, right, variants):
+        said.append("same lines, other order")
+    if found.replaced:
+        said.append(f"differs by {found.replaced[0]} -> {found.replaced[1]}")
+    if repeats_itself(left, variants) or repeats_itself(right, variants):
+        said.append(REPEATS_ITSELF)
+    return tuple(said)
+
+
+def repeats_itself(text: str, variants: CharacterTable | None = None) -> bool:
+    """True if a text repeats so few patterns that unrelated texts of the kind may be similar to it."""
+    return len(text) >= _REPEATS_FROM and novelty(text, variants) < REPEATS
+
+
+def _has_same_lines(left: str, right: str, variants: CharacterTable | None) -> bool:
+    """True if at least REORDERED of the characters are in lines that both texts have, but in another order.
+    Sentences stand for lines in texts with few lines."""
+    a, b = _lines(left, variants), _lines(right, variants)
+    counts = Counter(a) & Counter(b)
+    common = sum(len(line) * count for line, count in counts.items())
+    if common < REORDERED * max(sum(map(len, a)), sum(map(len, b)), 1):
+        return False
+    return _kept(a, counts) != _kept(b, counts)
+
+
+def _lines(text: str, variants: CharacterTable | None) -> list[str]:
+    lines = text.splitlines()
+    if len(lines) < _FEWEST_LINES:
+        lines = _SENTENCE.split(text)
+    return [line for line in (normalise(line, variants) for line in lines) if line]
+
+
+def _kept(lines: Sequence[str], counts: Counter[str]) -> list[str]:
+    """Lines in order, each as often as it counts."""
+    left = Counter(counts)
+    kept = []
+    for line in lines:
+        if left[line] > 0:
+            left[line] -= 1
+            kept.append(line)
+    return kept
 
 
 class _Word(NamedTuple):

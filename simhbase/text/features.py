@@ -17,6 +17,8 @@ from simhbase.text.idf import IdfTable
 from simhbase.text.normalise import form, normalise
 from simhbase.text.variants import CharacterTable
 
+SHINGLES = "chars:growing"  # whose sets are compared
+SIMILAR = 0.65  # Jaccard similarity of these sets from which texts are near-duplicates: docs/choosing.md
 WEIGHTS = ("saturated", "capped", "count", "tfidf", "levels")
 BY_IDF = ("tfidf", "levels")
 
@@ -116,6 +118,14 @@ def growing_shingles(text: str) -> list[tuple[int, str]]:
     starts, lengths = form().growing_shingles(text)
     found = zip(memoryview(starts).cast("I"), lengths, strict=True)
     return [(start, bare[start : start + length]) for start, length in sorted(found)]
+
+
+def novelty(text: str, variants: CharacterTable | None = None) -> float:
+    """Number of growing shingles a place of the text where one could start, 0 to 1: how little the text
+    repeats itself. 1 for a text that is too short. variants: count as equal."""
+    places = len(normalise(text, variants).replace(" ", "")) - 2
+    _, lengths = form(variants).growing_shingles(text)
+    return 1.0 if places < 1 else len(lengths) / places
 
 
 def tokens(text: str) -> list[str]:

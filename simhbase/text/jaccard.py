@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.text.extractor import Extractor
-from simhbase.text.features import FeatureOptions
+from simhbase.text.features import SHINGLES, FeatureOptions
 
-SHINGLES = "chars:3"
 PAIRS = "chars:2"  # for short texts
 
 

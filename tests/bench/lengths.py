@@ -23,7 +23,7 @@ from simhbase.quality.pairs import TextPairs
 from simhbase.quality.schemes import BY_LENGTH as PRESET
 from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts, pairs_found_by
 from simhbase.text.extractor import Extractor
-from simhbase.text.jaccard import PAIRS, SHINGLES, ShingleSets, shingle_sets
+from simhbase.text.jaccard import PAIRS, ShingleSets, shingle_sets
 from simhbase.text.normalise import normalise
 from tests.bench.report import Cell, Table
 from tests.bench.short import SINCE, read_items
@@ -86,7 +86,7 @@ def measure(scale: float = 1.0) -> list[Table]:
     start = perf_counter()
     texts = short_texts(scale)
     lengths = np.array([len(text) for text in texts])
-    sets = {"pairs": shingle_sets(texts, PAIRS), "triples": shingle_sets(texts, SHINGLES)}
+    sets = {"pairs": shingle_sets(texts, PAIRS), "triples": shingle_sets(texts, "chars:3")}
 
     def pairs(left: Numbers, right: Numbers) -> Pairs:
         similarity = {name: each.similarity(left, right) for name, each in sets.items()}

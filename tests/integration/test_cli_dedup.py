@@ -82,9 +82,9 @@ def test_fingerprints_are_grouped_without_texts_and_refuse_a_similarity(tmp_path
 @pytest.mark.parametrize(
     ("profile", "least"),
     [
-        (None, 0.7),
+        (None, 0.65),
         ({"k": 3}, 0.65),
-        ({"verify": True}, 0.7),
+        ({"verify": True}, 0.65),
         ({"verify": True, "threshold": 0.9}, 0.9),
         ({"scheme": "minhash"}, 0.8),
         ({"scheme": "minhash", "threshold": 0.5}, 0.5),
@@ -147,7 +147,9 @@ def sources(tmp_path: Path) -> list[str]:
 def test_each_source_is_told_apart_and_those_nearly_gone_are_warned_of(tmp_path):
     done = run("dedup", "--json", *sources(tmp_path), cwd=tmp_path)
     assert done.stderr.decode().splitlines() == [
-        "e.jsonl: 95.0% of its 100 documents are duplicates. Check some before you discard them"
+        "e.jsonl: 95.0% of its 100 documents are duplicates. Check some before you discard them",
+        "e.jsonl: 95 of its 100 documents are near-duplicates of a1, such as e0. Compare these two before "
+        "you discard them",
     ]
     report = result("dedup", "folder", "c.jsonl", "e.jsonl", cwd=tmp_path)
     assert report["sources"] == [

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from tests import reference
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
 
 PLAIN = (
@@ -17,12 +18,6 @@ MINHASH = ("--set", "scheme=minhash", "--set", "threshold=0.8")
 def near(text: str, changed: int = 1) -> str:
     words = text.split()
     return " ".join(["zz"] * changed + words[changed:])
-
-
-def shared(a: str, b: str) -> float:
-    sets = [{text.replace(" ", "")[start : start + 3] for start in range(500)} for text in (a, b)]
-    sets = [{shingle for shingle in each if len(shingle) == 3} for each in sets]
-    return round(len(sets[0] & sets[1]) / len(sets[0] | sets[1]), 4)
 
 
 def found(answer):
@@ -78,12 +73,12 @@ def test_similarities_are_counted_exactly(tmp_path, corpus, contents, options):
     answer = result("match", "--against", corpus, *options, "--text", query, cwd=tmp_path)
     assert set(found(answer)) == {"d0", "d2"}
     for match in answer["matches"]:
-        exact = shared(query, contents[int(match["id"][1:])])
+        exact = reference.similarity(query, contents[int(match["id"][1:])])
         assert match["similarity"] == pytest.approx(exact, abs=1e-4)
 
 
 def test_matches_share_as_much_as_is_asked_for(tmp_path, corpus, contents):
-    exact = shared(contents[0], contents[2])
+    exact = reference.similarity(contents[0], contents[2])
     queries = documents(tmp_path / "queries.jsonl", contents[:2], prefix="q")
     for least, expected in ((exact - 1e-4, ["d0", "d2"]), (exact + 1e-4, ["d0"])):
         options = ("--min-similarity", least, "--set", "k=20", queries)

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from tests import reference
 from tests.command_line import documents, read_lines, result, run, texts
 
 STORE = ("--store", "rocksdb:store.db")
@@ -94,8 +95,7 @@ def test_dedup_counts_the_shingles_that_near_texts_share(tmp_path, scheme):
         for kept in (400, 380, 300)
     ]
     corpus = documents(tmp_path / "in.jsonl", [*contents, contents[2]])
-    sets = [{text[start : start + 3] for start in range(398)} for text in contents]
-    shared = len(sets[0] & sets[1]) / len(sets[0] | sets[1])
+    shared = reference.similarity(*contents[:2])
     for least, duplicates in ((shared, ["d1", "d3"]), (shared + 1e-9, ["d3"])):
         files = ("--yes", "--duplicates", "duplicates.jsonl", "--min-similarity", repr(least))
         result("dedup", *scheme, *files, corpus, cwd=tmp_path)
@@ -127,7 +127,7 @@ def test_texts_of_one_fingerprint_are_near_where_they_share_enough_shingles(tmp_
 
 def test_people_read_how_similar_a_match_is(tmp_path, corpus):
     result("load", *STORE, *MINHASH, corpus, cwd=tmp_path)
-    assert b"  1.00 similar  " in run("find", *STORE, "--id", "d0", cwd=tmp_path).stdout
+    assert b"  about 1.00 similar  " in run("find", *STORE, "--id", "d0", cwd=tmp_path).stdout
 
 
 @pytest.mark.parametrize(
@@ -157,3 +157,18 @@ def test_bounds_that_a_store_does_not_know_end_with_usage(tmp_path, corpus):
     assert b"--min-similarity: the store keeps no sketches" in refused.stderr
     result("load", "--store", "rocksdb:minhash.db", *MINHASH, corpus, cwd=tmp_path)
     assert run("find", "--store", "rocksdb:minhash.db", "-k", "2", "--id", "d0", cwd=tmp_path).returncode == 2
+
+
+def test_a_similarity_below_what_the_bands_find_says_what_to_expect(tmp_path, corpus):
+    result("load", *STORE, *MINHASH, corpus, cwd=tmp_path)
+    low, usual = (
+        run("find", *STORE, "--id", "d0", "--min-similarity", least, cwd=tmp_path) for least in (0.3, 0.85)
+    )
+    said = (
+        "of texts with a similarity of 0.3, the bands 20x6 find about 1%, and more of those with a higher one"
+    )
+    assert said in low.stderr.decode()
+    assert usual.stderr == b""
+    done = run("dedup", "--set", "bands=20x6", "--min-similarity", 0.3, corpus, cwd=tmp_path)
+    assert said in done.stderr.decode()
+    assert b"bands" not in run("dedup", "--min-similarity", 0.3, corpus, cwd=tmp_path).stderr

@@ -15,6 +15,7 @@ from simhbase import Document, Profile
 from simhbase.admin.check import STRAY_LISTING, STRAY_ROW, UNSKETCHED, WRONG_ROW, Checker, CheckReport
 from simhbase.drawers import banding
 from simhbase.drawers.rowkeys import decode
+from simhbase.drawers.scheme import MinHashScheme, least_estimate
 from simhbase.errors import ProfileMismatch, StoreFailed, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.sketches import fingerprints as fingerprints_of
@@ -32,6 +33,7 @@ from tests.selection import load_unique
 from tests.simulated import Server, SimulatedStore
 
 MINHASH, VERIFIED = Profile(scheme="minhash"), Profile(threshold=None, reach=3)
+LEAST = least_estimate(MINHASH.sketching, 0.8, MinHashScheme.errors)  # for a threshold of 0.8
 BY_LENGTH = Profile(scheme="minhash", threshold="0.52-0.7")
 LONG = 4 * 24 * 3600  # seconds
 WORDS = [a + b for a in "abcdefghij" for b in "klmnopqrst"]
@@ -56,12 +58,8 @@ def edited(text: str, places: int, seed: int = 0) -> str:
     return "".join(letters)
 
 
-def shingles(text: str) -> set[str]:
-    return {text[start : start + 3] for start in range(len(text) - 2)}
-
-
 def jaccard(a: str, b: str) -> float:
-    return len(shingles(a) & shingles(b)) / len(shingles(a) | shingles(b))
+    return reference.similarity(a, b)
 
 
 @pytest.fixture(params=["memory", "rocksdb", pytest.param("hbase", marks=pytest.mark.hbase)])
@@ -345,7 +343,7 @@ def test_a_unique_load_keeps_what_one_text_after_the_other_would(size):
             duplicates = load_unique(index, ids, fingerprints[part]).duplicate_of
             loaded += [name for name, near in zip(ids, duplicates, strict=True) if near is None]
             for near in filter(None, duplicates):
-                assert near.similarity >= 0.8
+                assert near.similarity >= LEAST
         assert loaded == kept
         assert 12 <= len(kept) < len(documents)
         assert not checked(index).problems
@@ -376,7 +374,7 @@ def test_groups_are_the_components_of_the_similar_pairs():
         scheme.sketching.similarity(
             mismatches_of(scheme.sketching, fingerprints.sketches[left], fingerprints.sketches[right])
         )
-        >= 0.8
+        >= LEAST
     )
     near = similar & (segments[left] == segments[right]).any(axis=1)
     pairs = [

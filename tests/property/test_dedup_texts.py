@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simhbase
-from simhbase.jobs.matching import DEFAULT_SIMILARITY
+from simhbase.text.features import SIMILAR
 from tests import reference
 from tests.command_line import documents, read_lines, texts
 
@@ -38,7 +38,7 @@ def test_what_is_removed_is_near_and_similar_and_equal_texts_are_one(chains, con
     for line in lines:
         exact = reference.similarity(text_of[line["id"]], text_of[line["duplicate_of"]])
         assert line["similarity"] == pytest.approx(exact, abs=1e-4)
-        assert chains or (exact >= DEFAULT_SIMILARITY and line["distance"] <= 3)
+        assert chains or (exact >= SIMILAR and line["distance"] <= 3)
     for text in contents:
         assert len({kept_for[name] for name, other in text_of.items() if other == text}) == 1
     assert all(kept_for[kept] == kept for kept in kept_for.values())

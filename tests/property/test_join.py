@@ -77,7 +77,7 @@ def compare_with_truth(chosen) -> None:
         if chosen(f"{corpus}/{name}") and len(normalise(text).replace(" ", "")) >= 100
     }
     names = list(texts)
-    found = similar_pairs(shingle_sets(list(texts.values())), 0.5)
+    found = similar_pairs(shingle_sets(list(texts.values()), "chars:3"), 0.5)
     with gzip.open(reference.DATA / "pairs_xwlb_exact.tsv.gz", "rt", encoding="utf-8") as lines:
         truth = {
             frozenset(row[4:6]): float(row[0])

@@ -3,7 +3,7 @@
 import random
 
 from simhbase.text import difference as module
-from simhbase.text.difference import Segment, WordCount, difference
+from simhbase.text.difference import REPEATS_ITSELF, Segment, WordCount, difference, notes
 
 
 def marked(left: str, right: str) -> list[tuple[str, str]]:
@@ -96,3 +96,55 @@ def test_a_hundred_thousand_characters_are_compared_word_by_word():
     (missing,) = (each for each in difference(left, right).segments if not each.same)
     assert missing.right[0] == missing.right[1]
     assert abs(missing.left[1] - missing.left[0] - 10_000) < 10
+
+
+# --- what explains the similarity ---
+
+
+def explained(left: str, right: str) -> tuple[str, ...]:
+    return notes(left, right, difference(left, right))
+
+
+def lines(seed: int, count: int = 40) -> list[str]:
+    chance = random.Random(seed)
+    return [" ".join(f"w{chance.randrange(5000)}" for _ in range(8)) for _ in range(count)]
+
+
+def test_the_same_lines_in_another_order_are_said_to_be_so():
+    some = lines(1)
+    assert explained("\n".join(some), "\n".join(sorted(some))) == ("same lines, other order",)
+    sentences = [f"{line.capitalize()}." for line in some]
+    assert explained(" ".join(sentences), " ".join(sorted(sentences))) == ("same lines, other order",)
+
+
+def test_lines_in_their_order_and_other_lines_are_not():
+    some = lines(1)
+    changed = [*some[:20], "one line more", *some[21:]]
+    assert explained("\n".join(some), "\n".join(changed)) == ()
+    assert explained("\n".join(some), "\n".join(lines(2))) == ()
+    mostly_others = sorted(some[:20]) + lines(2, 20)
+    assert explained("\n".join(some), "\n".join(mostly_others)) == ()
+
+
+def test_a_name_that_is_replaced_throughout_is_named():
+    some = lines(1)
+    left, right = ("\n".join(f"{name} {line}" for line in some) for name in ("Alpha", "Beta"))
+    assert explained(left, right) == ("differs by alpha -> beta",)
+    assert explained(right, left) == ("differs by beta -> alpha",)
+
+
+def test_a_name_that_explains_less_than_half_or_stays_somewhere_is_not():
+    some, others = lines(1), lines(2)
+    left = "\n".join(f"alpha {line}" for line in some)
+    assert explained(left, "\n".join(f"beta {line}" for line in others)) == ()
+    assert explained(left, left.replace("alpha", "beta", 20)) == ()
+    assert explained("an alpha here", "a beta here") == ()
+
+
+def test_a_text_that_repeats_a_few_patterns_is_named():
+    chance = random.Random(5)
+    messages = [f"message {number} was sent and received" for number in range(3)]
+    left, right = ("\n".join(chance.choices(messages, k=300)) for _ in range(2))
+    assert REPEATS_ITSELF in explained(left, right)
+    assert REPEATS_ITSELF not in explained("\n".join(lines(1)), "\n".join(lines(2)))
+    assert explained("ab" * 20, "ba" * 20) == ()

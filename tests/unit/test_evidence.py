@@ -12,7 +12,7 @@ from simhbase.jobs.source_report import SourceReport, warnings_of
         ({"k": 3}, 0, "same fingerprint", "within 3 bits"),
         ({"k": 5}, 0, "same fingerprint", "within 5 bits"),
         ({"k": 3}, 0.25, "within 3 bits, Jaccard >= 0.25", "within 3 bits, Jaccard >= 0.25"),
-        ({}, None, "Jaccard >= 0.7", "Jaccard >= 0.7"),
+        ({}, None, "Jaccard >= 0.65", "Jaccard >= 0.65"),
         (
             {"verify": True, "threshold": 0.5},
             0,

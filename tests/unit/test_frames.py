@@ -279,7 +279,7 @@ def test_dedup_gives_rows_as_they_were_given_and_why_others_went(form: str) -> N
     why = found.removed.to_arrow().to_pydict()
     assert (why["row"], why["id"]) == ([2, 3, 4], ["3", "4", "5"])
     assert (why["duplicate_of"], why["group"]) == (["1", None, None], ["1", None, None])
-    assert why["reason"][0] == "Jaccard >= 0.7"
+    assert why["reason"][0] == "Jaccard >= 0.65"
     assert 0.8 < why["similarity"][0] < 1
     assert "Jaccard" in found._repr_html_()
 

@@ -67,7 +67,7 @@ def test_a_load_tells_what_the_store_will_miss_and_what_would_do_better(tmp_path
 
 def test_presets_are_profiles_by_name():
     with simhbase.open("memory:", create="default") as index:
-        assert (index.profile.reach, index.profile.threshold, index.profile.weights) == (7, 0.7, "capped")
+        assert (index.profile.reach, index.profile.threshold, index.profile.weights) == (7, 0.65, "capped")
     with simhbase.open("memory:", create={"verify": False}) as index:
         assert index.profile == Profile(verify=False)
     assert make_profile({"scheme": "minhash"}) == Profile(scheme="minhash")

@@ -95,7 +95,7 @@ def test_the_console_shows_matches_below_their_query(capfdbinary):
     assert capfdbinary.readouterr().out.decode().splitlines() == [
         "0123456789abcdef  q: 2 matches, and there may be more (truncated)",
         "  0 bits  0123456789abcdef  a",
-        "  0.88 similar  000000000000000f  新闻/2",
+        "  about 0.88 similar  000000000000000f  新闻/2",
         "0000000000000001: no matches",
         "e: the text is empty",
         "no fingerprint: the text is empty",

@@ -56,7 +56,7 @@ def test_a_profile_with_sketches_comes_back_as_it_was(store, profile):
 
 
 def test_a_new_profile_is_the_default():
-    assert Profile() == make_profile({}) == Profile(verify=True, threshold=0.7, reach=7, weights="capped")
+    assert Profile() == make_profile({}) == Profile(verify=True, threshold=0.65, reach=7, weights="capped")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,10 @@ def test_a_profile_says_what_applies_to_its_scheme_alone():
     assert not {"slots", "bands", "threshold"} & Profile(verify=False).describe().keys()
     described = Profile(scheme="minhash").describe()
     assert not {"k", "layout", "bits", "weights", "top", "idf", "verify"} & described.keys()
-    assert (described["features"], described["slots"], described["bands"]) == ("chars:3", 128, "20x6")
+    assert (described["features"], described["slots"], described["bands"]) == (
+        *("chars:growing", 128),
+        "20x5",
+    )
     with pytest.raises(ProfileMismatch, match="k does not apply to scheme minhash"):
         Profile(scheme="minhash").require({"k": 3})
 
@@ -321,6 +324,16 @@ def test_another_format_is_refused_with_what_to_do(store, number):
     with pytest.raises(ProfileMismatch, match="load the documents into a new store"):
         write_profile(store, Profile(verify=False))
     assert stored_record(store) == other
+
+
+@pytest.mark.parametrize("name", ["shingles", "permutations"])
+def test_sketches_by_other_rules_are_refused_with_what_to_do(store, name):
+    """The fixed texts do not show them: fingerprints are the same."""
+    write_profile(store, Profile())
+    row = {**stored_record(store), name: "chars:3"}
+    Meta(store).put([(b"profile", orjson.dumps(row))])
+    with pytest.raises(ProfileMismatch, match=f"its {name} are chars:3, here .* Load the documents again"):
+        read_profile(store)
 
 
 def test_tables_that_were_made_anew_are_told_from_those_that_were_opened(store):

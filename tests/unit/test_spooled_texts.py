@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from simhbase.corpus.record import Record
+from simhbase.drawers.scheme import MinHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.jobs.matching import BYTES_AT_ONCE, DEFAULT_SIMILARITY, MatchCriteria, SpooledTexts
+from simhbase.jobs.matching import BYTES_AT_ONCE, MatchCriteria, SpooledTexts
 from simhbase.jobs.pipeline import Batch
 from simhbase.profile import Profile
+from simhbase.text.features import SIMILAR
 from tests.command_line import texts
 
 
@@ -44,17 +46,36 @@ def test_texts_that_were_not_put_aside_are_compared_too(tmp_path):
 @pytest.mark.parametrize(
     ("profile", "asked", "least"),
     [
-        (None, None, 0.7),
-        ({"k": 3}, None, DEFAULT_SIMILARITY),
+        (None, None, 0.65),
+        ({"k": 3}, None, SIMILAR),
         (None, 0.3, 0.3),
         (None, 0, 0),
         ({"scheme": "minhash"}, None, 0.8),
         ({"scheme": "minhash", "threshold": "0.52-0.7"}, None, 0.52),
         ({"scheme": "minhash", "threshold": "0.54-0.7"}, None, 0.54),
         ({"scheme": "minhash", "threshold": "0.54-0.7"}, 0.3, 0.3),
-        ({"verify": True}, None, 0.7),
+        ({"verify": True}, None, 0.65),
         ({"verify": True, "threshold": 0.7}, 0, 0),
     ],
 )
 def test_what_is_asked_for_comes_before_the_profile_and_that_before_the_default(profile, asked, least):
     assert MatchCriteria.exact(profile, asked)[1] == least
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"), [(None, "25x5"), (0.65, "25x5"), (0.9, "25x5"), (0.5, "23x3"), (0.3, "32x2")]
+)
+def test_bands_serve_the_similarity_that_is_asked_for(asked, wanted):
+    """Those of the profile are for stores. Of pairs just at the similarity at least 95 % share a drawer."""
+    for profile in (None, "complete", {"scheme": "minhash", "threshold": 0.65}):
+        criteria, least = MatchCriteria.exact(profile, asked)
+        assert isinstance(criteria.chosen, MinHashScheme)
+        assert criteria.chosen.bands.meeting(least) >= 0.95
+        assert (criteria.chosen.bands.name, criteria.profile.bands) == (wanted, "20x5")
+
+
+def test_bands_that_were_chosen_stay_and_the_lowest_similarities_get_all_slots():
+    chosen, _ = MatchCriteria.exact({"scheme": "minhash", "bands": "16x8"}, 0.3)
+    assert chosen.chosen.bands.name == "16x8"
+    lowest, _ = MatchCriteria.exact(None, 0.01)
+    assert lowest.chosen.bands.name == "128x1"

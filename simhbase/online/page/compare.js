@@ -69,8 +69,9 @@ function shown(comparison, parameters, names) {
   const [left, right] = comparison.fingerprints;
   const parts = [make("h2", {}, verdict(comparison))];
   const facts = [];
-  if (left !== null && right !== null) facts.push(nearness(comparison, parameters.scheme));
+  if (left !== null && right !== null) facts.push(nearness({ ...comparison, similarity: null }, parameters.scheme));
   facts.push(`Jaccard similarity ${comparison.jaccard.toFixed(3)}`);
+  facts.push(...comparison.notes);
   parts.push(make("p", { class: "near" }, facts.filter(Boolean).join(", ")));
   if (left !== null && right !== null) {
     const match = { ...comparison, fingerprint: right };

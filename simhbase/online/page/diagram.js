@@ -62,7 +62,7 @@ export function bitsDiagram(left, right, layout) {
 
 /** A similarity from 0 to 1 as a bar. */
 export function similarityBar(similarity) {
-  const [width, words] = [BITS * BIT, `${similarity.toFixed(2)} similar`];
+  const [width, words] = [BITS * BIT, `about ${similarity.toFixed(2)} similar`];
   return draw(
     "svg",
     { class: "bits", viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": words },

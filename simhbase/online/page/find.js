@@ -124,6 +124,7 @@ async function explained(text) {
           each.drawers.join(" "),
         ]),
       ),
+    ...found.notes.map((note) => make("p", { class: "aside" }, note)),
     found.more_candidates > 0 &&
       make("p", { class: "aside" }, `${counted(found.more_candidates, "fingerprint")} in these drawers are farther away.`),
   ].filter(Boolean);

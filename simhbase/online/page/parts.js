@@ -132,13 +132,13 @@ export function documentAddress(id) {
   return `#/document/${encodeURIComponent(id)}`;
 }
 
-/** How near a match is, in words. */
+/** How near a match is, in words: its similarity is estimated by sketches. */
 export function nearness({ distance, similarity }, scheme) {
   const parts = [];
   if (scheme !== "minhash" && distance !== null) {
     parts.push(distance === 0 ? "same fingerprint" : `${counted(distance, "bit")} apart`);
   }
-  if (similarity !== null) parts.push(`${similarity.toFixed(2)} similar`);
+  if (similarity !== null) parts.push(`about ${similarity.toFixed(2)} similar`);
   return parts.join(", ");
 }
 
