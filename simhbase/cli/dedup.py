@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from simhbase.cli.inputs import end, input_options, or_stdin, output_option
 from simhbase.cli.options import command, min_similarity_option, option, profile_options
 from simhbase.cli.output import Output, json_option
@@ -38,6 +40,12 @@ Examples:
     default="first",
 )
 @option("--date-field FIELD", "Date field for --keep newest and oldest.", group="Groups", default="date")
+@option(
+    "--date-order dmy|mdy",
+    "Order of dates such as 01/02/2024. [default: what one such as 31/01/2024 shows]",
+    group="Groups",
+    type=click.Choice(["dmy", "mdy"]),
+)
 @option("--against URL", "Also remove duplicates of the documents in this store.", group="Groups")
 @input_options(fingerprints=True)
 @output_option("--unique", "Write kept documents here (.jsonl, .csv, .tsv, .parquet).")

@@ -24,6 +24,7 @@ from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.frames import Documents
 from simhbase.index import open_index
+from simhbase.jobs.dates import DateOrder
 from simhbase.jobs.dedup_files import DedupFiles, folder_of
 from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of, warnings_about
 from simhbase.jobs.dedup_rows import DedupedRows, RowsSeen
@@ -49,6 +50,7 @@ def dedup(
     min_similarity: float | None = None,
     keep: str = "first",
     date_field: str = "date",
+    date_order: DateOrder | None = None,
     chains: bool = False,
     against: str | None = None,
     unique: str | Path | None = None,
@@ -69,6 +71,7 @@ def dedup(
     min_similarity: float | None = None,
     keep: str = "first",
     date_field: str = "date",
+    date_order: DateOrder | None = None,
     chains: bool = False,
     against: str | None = None,
     duplicates: str | Path | None = None,
@@ -87,6 +90,7 @@ def dedup(
     min_similarity: float | None = None,
     keep: str = "first",
     date_field: str = "date",
+    date_order: DateOrder | None = None,
     chains: bool = False,
     against: str | None = None,
     unique: str | Path | None = None,
@@ -109,8 +113,10 @@ def dedup(
     fingerprints.
     keep: the representative of a group: "first" in input order, "longest", "newest" or "oldest" (by
     `date_field`), or the document with the greatest ("-FIELD": least) value of a field. Values are compared
-    as numbers if all are numbers, as dates if all are dates (ISO 8601; times without an offset are UTC), else
-    as texts. chains: groups are connected components of matches; otherwise a representative and its matches.
+    as numbers if all are numbers, as dates if all are dates (ISO 8601, 2024-9-30, 2024年9月30日, RFC 2822,
+    ctime; times without an offset are UTC), else as texts. date_order: "dmy" or "mdy", of dates such as
+    01/02/2024, which are refused without it unless one of them shows it. chains: groups are connected
+    components of matches; otherwise a representative and its matches.
 
     against: URL of a store, which is not changed. Documents that match a stored one with another id are its
     duplicates, and only the others are grouped. The profile is the store's. As texts are not stored, sketches
@@ -145,7 +151,7 @@ def dedup(
     with ExitStack() as stack:
         stored = None if against is None else _StoredMatches(stack, against, profile, min_similarity)
         criteria, least = _criteria(options, stored.profile if stored else profile, min_similarity)
-        preferred = preference(keep, date_field)
+        preferred = preference(keep, date_field, date_order)
         options = replace(
             options,
             fingerprint_bits=criteria.profile.fingerprint_bits,
