@@ -385,6 +385,7 @@ def least_estimate(sketching: SketchParameters, similarity: float, errors: float
     return max(0.0, similarity - errors * sketching.error_at(similarity))
 
 
+@lru_cache
 def _most_mismatches(sketching: SketchParameters, similarity: float, errors: float) -> int:
     return sketching.most_mismatches(least_estimate(sketching, similarity, errors))
 
