@@ -106,7 +106,7 @@ def salvage(
     documents, StoreBusy if a process writes to the store, and the errors of `migrate`.
     """
     start = monotonic()
-    losses = _Losses(lost)
+    losses = Losses(lost)
     with closing(open_damaged(url, losses.damage)) as store:
         stored, wanted = _profiles(store, given_parameters(profile), losses)
         with open_like(to, wanted, stored, _rows_of(store), _ttl(store)) as target:
@@ -122,7 +122,7 @@ def salvage(
     return losses.report
 
 
-def _profiles(store: Store, given: Mapping[str, object], losses: _Losses) -> tuple[StoredProfile, Profile]:
+def _profiles(store: Store, given: Mapping[str, object], losses: Losses) -> tuple[StoredProfile, Profile]:
     """The profile of a damaged store, and that of the target. Raises StoreFailed."""
     try:
         stored = read_profile(store)
@@ -170,7 +170,7 @@ def _ttl(store: Store) -> int | None:
     return None
 
 
-class _Losses:
+class Losses:
     """Counts and passes on what is lost."""
 
     def __init__(self, told: Callable[[Loss], None]) -> None:
@@ -213,7 +213,7 @@ class Salvage:
 
     source: Index
     target: Index
-    losses: _Losses
+    losses: Losses
     progress: Callable[[int], None] = lambda rows: None
     _damaged: dict[str, None] = field(default_factory=dict)  # ids of damaged rows not yet accounted for
     _unsketched: bool = False  # the sketches of some documents are lost

@@ -14,6 +14,8 @@ from simhbase.admin.salvage import (
     UNSKETCHED,
     UNTAGGED,
     Loss,
+    Losses,
+    Salvage,
     SalvageReport,
     salvage,
 )
@@ -28,6 +30,7 @@ from simhbase.stores.base import RecordTable, keeps_hints
 from tests.command_line import texts
 from tests.contract.conftest import HBASE, LASTING, POSTGRESQL, REDIS, kind_called
 from tests.contract.test_explain import PROFILES
+from tests.simulated import Server, SimulatedStore
 
 IDS = [f"d{number}" for number in range(20)]
 TEXTS = texts(20)
@@ -209,3 +212,20 @@ def test_what_was_deleted_is_not_lost(index, run, copied):
     report, lost = run()
     assert (report.documents, report.whole, lost) == (19, True, [])
     assert "d5" not in copied()
+
+
+def test_a_listing_in_a_store_with_hints_may_be_what_a_crash_left(tmp_path):
+    """So a document is not made of it, and a deleted one is not lost."""
+    profile = PROFILES["5x2"]
+    store, new = SimulatedStore(Server().ask), create_store(f"rocksdb:{tmp_path}/new")
+    for each in (store, new):
+        write_profile(each, profile)
+    with Index(store, read_profile(store)) as index, Index(new, read_profile(new)) as target:
+        index.add_fingerprints(IDS, range(len(IDS)))
+        index.delete(["d4"])
+        damage(index, "documents", document_key("d5"))
+        remove(index, "documents", document_key("d6"))
+        lost: list[Loss] = []
+        Salvage(index, target, Losses(lost.append)).run()
+        assert {loss.id: loss.problem for loss in lost} == {"d5": UNREADABLE, "d6": UNCERTAIN}
+        assert {each.id for each in target.stored()} == {*IDS} - {"d4", "d5", "d6"}
