@@ -250,6 +250,8 @@ def _swallows_rows(lines: list[Line], cells: int, delimiter: str) -> bool:
     least = _ROWLIKE_LINES_OF_TABS if delimiter == "\t" else _ROWLIKE_LINES
     if cells == 1 or len(lines) - 1 < least:
         return False
+    if any(isinstance(line, bytes) and b'""' in line for line in lines):
+        return False  # doubled, as only a program that quotes does
     between = delimiter.encode()
     return all(isinstance(line, bytes) and line.count(between) == cells - 1 for line in lines)
 

@@ -59,6 +59,12 @@ def test_a_tsv_with_quoting_is_read_without_its_quotes(tmp_path):
     assert [item.text for item in read(path)] == contents
 
 
+def test_doubled_quotes_show_quoting_in_a_small_tsv(tmp_path):
+    contents = ['He said: "no"\nand, left\tthen', "plain text"]
+    pd.DataFrame({"id": range(2), "text": contents}).to_csv(tmp_path / "x.tsv", sep="\t", index=False)
+    assert [item.text for item in read(tmp_path / "x.tsv")] == contents
+
+
 def test_what_a_tsv_shows_is_said(tmp_path):
     for name, row, quoting in (("a", '1\t"one', "none"), ("b", '1\t"one"', "csv"), ("c", "1\tone", None)):
         path = write(tmp_path / f"{name}.tsv", f"id\ttext\n0\tzero\n{row}\n2\ttwo\n".encode())
