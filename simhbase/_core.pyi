@@ -1,7 +1,10 @@
 """The compiled core: see core/src/lib.rs for what each call does."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
 
 DICTIONARY: int
 
@@ -27,6 +30,13 @@ class Units:
     def items(self) -> list[bytearray]: ...
     def shown(self, piece: int, first: int, behind: int) -> str: ...
     def every(self) -> list[str]: ...
+
+@final
+class Join:
+    def __new__(
+        cls, values: NDArray[np.uint64], most: int, tables: Sequence[Sequence[tuple[int, int]]], at_once: int
+    ) -> Join: ...
+    def step(self) -> tuple[bytearray, bytearray, bytearray, int] | None: ...
 
 @final
 class Pipeline:
@@ -64,4 +74,10 @@ def build_dictionary(
     emissions: list[dict[str, float]],
 ) -> bytes: ...
 def document_frequencies(texts: list[str], dictionary: Dictionary) -> dict[str, int]: ...
+def mismatches(
+    one: NDArray[np.uint8], other: NDArray[np.uint8], slots: int, bits: int, left_out: int
+) -> bytearray: ...
+def meet_first(
+    one: NDArray[np.uint8], other: NDArray[np.uint8], bits: int, rows: int, band: int
+) -> bytearray: ...
 def unicode_sum() -> int: ...

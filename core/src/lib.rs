@@ -9,8 +9,10 @@ mod features;
 mod growing;
 mod hash;
 mod jaccard;
+mod join;
 mod keyed;
 mod minhash;
+mod near;
 mod normal;
 mod pipeline;
 mod simhash;
@@ -433,6 +435,104 @@ fn weights_of(name: &str) -> Option<Weights> {
     })
 }
 
+/// All pairs of near values.
+#[pyclass(frozen)]
+struct Join {
+    values: PyBuffer<u64>,
+    of: Mutex<join::Join>,
+}
+
+/// Pairs: values (uint64) and distances (uint8), and how many values have been compared so far, once for each table.
+type Found<'py> = (Bound<'py, PyByteArray>, Bound<'py, PyByteArray>, Bound<'py, PyByteArray>, usize);
+
+#[pymethods]
+impl Join {
+    /// values: uint64, distinct, which nobody writes to; most: bits; tables: runs of bits, each its first bit and their
+    /// number; at_once: comparisons of a step, at least 1. Raises ValueError for other arrays and runs.
+    #[new]
+    fn new(values: PyBuffer<u64>, most: u32, tables: Vec<Vec<join::Run>>, at_once: usize) -> PyResult<Self> {
+        let is_run = |&(start, width): &join::Run| width > 0 && start < 64 && width <= 64 - start;
+        if !values.is_c_contiguous() || tables.iter().any(|runs| runs.is_empty() || !runs.iter().all(is_run)) {
+            return Err(PyValueError::new_err("values must be contiguous, and tables runs of their 64 bits"));
+        }
+        Ok(Join { values, of: Mutex::new(join::Join::new(tables, most, at_once)) })
+    }
+
+    /// The pairs of the next step; None after the last one.
+    fn step<'py>(&self, py: Python<'py>) -> PyResult<Option<Found<'py>>> {
+        let address = self.values.buf_ptr().cast::<u64>().cast_const() as usize;
+        let found = work(py, || {
+            // SAFETY: the buffer keeps the memory; callers do not write to it.
+            let values = unsafe { std::slice::from_raw_parts(address as *const u64, self.values.item_count()) };
+            let mut join = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+            join.step(values).map(|pairs| (pairs, join.compared))
+        })?;
+        let arrays = |(pairs, compared): (join::Pairs, usize)| {
+            (array(py, &pairs.one), array(py, &pairs.other), array(py, &pairs.distance), compared)
+        };
+        Ok(found.map(arrays))
+    }
+}
+
+type Sketches<'a> = &'a PyBuffer<u8>;
+
+/// The rows of two arrays of sketches of one shape, pair by pair: their first `size` bytes and the rest. Raises
+/// ValueError for other arrays.
+fn each_pair<'py, T: Copy + Send>(
+    py: Python<'py>,
+    arrays: [Sketches<'_>; 2],
+    size: usize,
+    compared: impl Fn([(&[u8], &[u8]); 2]) -> T + Sync,
+) -> PyResult<Bound<'py, PyByteArray>> {
+    let [one, other] = arrays;
+    let bytes = one.shape().last().copied().unwrap_or(0);
+    let is_one_shape = one.dimensions() == 2 && one.shape() == other.shape();
+    if !is_one_shape || !one.is_c_contiguous() || !other.is_c_contiguous() || bytes < size || bytes == 0 {
+        return Err(PyValueError::new_err("sketches must be two contiguous arrays of one shape"));
+    }
+    // SAFETY: the buffers keep the memory; callers do not write to it.
+    let of = |array: Sketches<'_>| unsafe {
+        std::slice::from_raw_parts(array.buf_ptr().cast::<u8>().cast_const(), array.item_count())
+    };
+    let (a, b) = (of(one).chunks_exact(bytes), of(other).chunks_exact(bytes));
+    let found = work(py, || a.zip(b).map(|(a, b)| compared([a.split_at(size), b.split_at(size)])).collect::<Vec<_>>())?;
+    Ok(array(py, &found))
+}
+
+/// Number of differing slots of n pairs of sketches, int64; slots + 1 if bytes differ that come behind the slots and
+/// `left_out` others.
+#[pyfunction]
+fn mismatches<'py>(
+    py: Python<'py>,
+    one: PyBuffer<u8>,
+    other: PyBuffer<u8>,
+    slots: usize,
+    bits: u32,
+    left_out: usize,
+) -> PyResult<Bound<'py, PyByteArray>> {
+    each_pair(py, [&one, &other], slots * bits as usize / 8, |[(a, more_of_a), (b, more_of_b)]| {
+        match more_of_a[left_out..] == more_of_b[left_out..] {
+            true => near::mismatches(a, b, bits),
+            false => slots as i64 + 1,
+        }
+    })
+}
+
+/// Whether n pairs of sketches agree in a band of `rows` slots, and in none before it: bool.
+#[pyfunction]
+fn meet_first<'py>(
+    py: Python<'py>,
+    one: PyBuffer<u8>,
+    other: PyBuffer<u8>,
+    bits: usize,
+    rows: usize,
+    band: usize,
+) -> PyResult<Bound<'py, PyByteArray>> {
+    let size = ((band + 1) * rows * bits).div_ceil(8);
+    let bands = near::Bands { rows, bits };
+    each_pair(py, [&one, &other], size, |[(a, _), (b, _)]| bands.meet_first(a, b, band))
+}
+
 /// Counts the texts that contain each word.
 #[pyfunction]
 fn document_frequencies<'py>(
@@ -476,9 +576,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Form>()?;
     module.add_class::<Boilerplate>()?;
     module.add_class::<Units>()?;
+    module.add_class::<Join>()?;
     module.add_class::<Pipeline>()?;
     module.add_class::<Sets>()?;
     module.add_function(wrap_pyfunction!(build_dictionary, module)?)?;
     module.add_function(wrap_pyfunction!(document_frequencies, module)?)?;
+    module.add_function(wrap_pyfunction!(mismatches, module)?)?;
+    module.add_function(wrap_pyfunction!(meet_first, module)?)?;
     module.add_function(wrap_pyfunction!(unicode_sum, module)?)
 }

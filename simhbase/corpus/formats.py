@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import PurePath
+from typing import Literal
 
 from simhbase.corpus.csv_input import csv_records
 from simhbase.corpus.names import SUFFIXES
@@ -125,7 +126,7 @@ class _Lines:
 
 def _json_lines(source: Source, lines: _Lines, options: InputOptions) -> Iterator[Raw | Reject]:
     has_id = options.id_from == "field"
-    for number, raw in enumerate(_one_a_line(source, lines, options)):
+    for number, raw in enumerate(_one_a_line(source, lines, options, "json", has_id=has_id)):
         if isinstance(raw, Reject):
             yield raw
         elif number == 0 and (command := _SPREAD_OUT.get(raw.data.strip())):
@@ -133,16 +134,23 @@ def _json_lines(source: Source, lines: _Lines, options: InputOptions) -> Iterato
             yield SourceReject(source.name, raw.line, None, reason)
             return
         else:
-            yield raw._replace(holds="json", id=None if has_id else raw.id)
+            yield raw
 
 
-def _one_a_line(source: Source, lines: _Lines, options: InputOptions) -> Iterator[Raw | Reject]:
+def _one_a_line(
+    source: Source,
+    lines: _Lines,
+    options: InputOptions,
+    holds: Literal["text", "json"] = "text",
+    *,
+    has_id: bool = False,
+) -> Iterator[Raw | Reject]:
     for line in lines:
         if isinstance(line, TooLong):
             yield Reject(source.name, lines.number, None, too_long(line.bytes, options))
         elif line and not line.isspace():
-            line_id = source.id_of_line(lines.number, options)
-            yield Raw(source.name, lines.number, line_id, line.removesuffix(b"\r"))
+            line_id = None if has_id else source.id_of_line(lines.number, options)
+            yield Raw(source.name, lines.number, line_id, line.removesuffix(b"\r"), None, holds)
 
 
 def _whole(source: Source, content: Iterator[bytes], options: InputOptions) -> Raw | Reject:

@@ -78,7 +78,7 @@ class Parser:
                 text_id = blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
                 record_id = self._id(raw, text_id)
             value, tags = self._value(raw, fields), self._tags(raw, fields)
-            line = None if fields is None else fields.text.strip().encode()
+            line = fields.text.strip().encode() if fields and self.options.whole_rows else None
             return Record(raw.source, raw.line, record_id or "", text, fingerprint, line, value, tags)
         except BadInput as error:
             return Reject(raw.source, raw.line, record_id, str(error))

@@ -51,9 +51,9 @@ class InputOptions:
     other texts are rejected. delimiter: for csv, by default a comma. quoting: csv (cells may be in quotes,
     which are doubled within) or none (quotes are part of the texts); None: csv, between tabs by what the
     file shows. max_record_bytes: larger records are rejected. value_field: a field or column to choose
-    duplicates by. whole_rows: read CSV and Parquet rows with all columns, as JSON objects, for output files.
-    tags: for all documents; tag_fields: names of further tags, with the fields or columns of their values.
-    Jobs set the last four.
+    duplicates by. whole_rows: keep JSON lines, and read CSV and Parquet rows with all columns, as JSON
+    objects, for output files. tags: for all documents; tag_fields: names of further tags, with the fields or
+    columns of their values. Jobs set the last four.
 
     Raises UsageError for invalid options.
     """
@@ -181,12 +181,12 @@ class Raw(NamedTuple):
     tags: tuple[bytes | None, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A document of a source, with a text or a fingerprint.
 
-    json: its JSON line, in UTF-8 and without line break (see with_its_id for ids with a prefix), or that of a
-    whole row; None in other formats. value: for choosing which duplicate to keep, if present.
+    json: with `whole_rows` its JSON line, in UTF-8 and without line break (see with_its_id for ids with a
+    prefix), or that of a whole row; None in other formats. value: for choosing which duplicate to keep, if
+    present.
     """
 
     source: str

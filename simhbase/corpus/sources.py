@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +38,13 @@ class Sources:
         self._stdin = stdin
         self.left_out: list[LeftOut] = []  # skipped files of the folders read so far
         self.notes: list[str] = []  # what was decided about the sources read so far
-        self.consumed = 0  # bytes as on disk: compressed ones of compressed files
+        self._done = 0  # bytes as on disk: compressed ones of compressed files
+        self._position: Callable[[], int] = int  # in the current file
+
+    @property
+    def consumed(self) -> int:
+        """Number of bytes read, as on disk."""
+        return self._done + self._position()
 
     def total(self) -> int | None:
         """The final value of `consumed`; None if unknown (a pipe).
@@ -106,19 +112,17 @@ class Sources:
 
     def _records(self, found: FoundSource, file: BinaryIO) -> Iterator[Raw | Reject]:
         file_format = self._options.format or format_of(found.source.name) or "jsonl"
-        begin = self.consumed
         with closing(Rereadable.of(file)) as rereadable:
-            for item in raw_records(found.source, rereadable, file_format, self._options, self.notes.append):
-                self.consumed = begin + rereadable.tell()
-                yield item
-            self.consumed = begin + rereadable.tell()
+            self._position = rereadable.tell
+            yield from raw_records(found.source, rereadable, file_format, self._options, self.notes.append)
+            self._done, self._position = self.consumed, int
 
     def _rows(self, found: FoundSource, file: BinaryIO) -> Iterator[Raw | Reject]:
         """Rows of a Parquet file, of which only some columns are read."""
-        begin, size = self.consumed, found.size()
+        begin, size = self._done, found.size()
         yield from parquet_records(found.source, _CountedFile(file, self), self._options, self.notes.append)
         if size is not None:
-            self.consumed = begin + size
+            self._done = begin + size
 
 
 def in_certain_base(items: Iterator[Raw | Reject], options: InputOptions) -> Iterator[Raw | Reject]:
@@ -155,7 +159,7 @@ class _CountedFile(io.RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         data = self._file.read(size)
-        self._sources.consumed += len(data)
+        self._sources._done += len(data)
         return data
 
     def readable(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from simhbase.corpus.fields import with_field
@@ -30,30 +29,24 @@ def with_its_id(record: Record, id_field: str, *, has_field: bool = True) -> Rec
         fields = with_field(read, id_field, record.id) if has_field else read | {id_field: record.id}
         line = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
     except (RecursionError, ValueError):  # a thousand levels or digits, which the parser accepts
-        return replace(record, json=None)
-    return replace(record, json=line)
+        return record._replace(json=None)
+    return record._replace(json=line)
 
 
 def text_only(record: Record) -> Record:
     """The record without its JSON line."""
-    return replace(record, json=None)
+    return record._replace(json=None)
 
 
 def measured(trim: Callable[[Record], Record], record: Record) -> Record:
     """The trimmed record, with the length of its text as its value."""
-    return replace(trim(record), value=len(record.text or ""))
+    return trim(record)._replace(value=len(record.text or ""))
 
 
 def without_content(record: Record) -> Record:
     """The record without its text and JSON line."""
-    return Record(
-        record.source,
-        record.line,
-        record.id,
-        fingerprint=record.fingerprint,
-        value=record.value,
-        tags=record.tags,
-    )
+    source, line, name, _, fingerprint, _, value, tags = record
+    return Record(source, line, name, None, fingerprint, None, value, tags)
 
 
 def unique_trim(options: InputOptions) -> Callable[[Record], Record]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase._core import meet_first
 from simhbase.drawers.bands import Bands
 from simhbase.fingerprint.sketches import hash_words, unpack
 
@@ -20,11 +21,12 @@ def segments_of(bands: Bands, band: int, sketches: NDArray[np.uint8], bits: int)
     return _hashed(unpack(sketches, bits)[:, band * bands.rows : (band + 1) * bands.rows], bits)
 
 
-def agreeing(bands: Bands, a: NDArray[np.uint8], b: NDArray[np.uint8], bits: int) -> NDArray[np.bool_]:
-    """In which bands all slots agree, sketch by sketch: two times uint8 (n, bytes) -> bool (n, number)."""
-    same = (unpack(a, bits) == unpack(b, bits))[:, : bands.slots]
-    agree: NDArray[np.bool_] = same.reshape(len(a), bands.number, bands.rows).all(axis=2)
-    return agree
+def are_first(
+    bands: Bands, band: int, a: NDArray[np.uint8], b: NDArray[np.uint8], bits: int
+) -> NDArray[np.bool_]:
+    """Whether all slots agree in a band, and in none before it, sketch by sketch: two times uint8 (n, bytes)
+    -> bool (n,)."""
+    return np.frombuffer(meet_first(a, b, bits, bands.rows, band), np.bool_)
 
 
 def _hashed(slots: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.uint32]:

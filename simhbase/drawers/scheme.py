@@ -366,11 +366,10 @@ class MinHashScheme:
             sketches = slots_of(fingerprints.sketches[part])
             segments[part] = banding.segments_of(self.bands, band, sketches, bits)
         for left, right in sharing_batches(segments):
-            a, b, everyone = fingerprints.sketches[left], fingerprints.sketches[right], np.arange(len(left))
-            mismatches, few = bounds.verified(self.sketching, a, everyone, b, everyone)
-            agreeing = banding.agreeing(self.bands, slots_of(a), slots_of(b), bits)
-            new = agreeing[:, band] & ~agreeing[:, :band].any(axis=1)
-            yield Pairs(left, right, mismatches).where(few & new)
+            a, b = fingerprints.sketches[left], fingerprints.sketches[right]
+            new = np.flatnonzero(banding.are_first(self.bands, band, a, b, bits))
+            mismatches, few = bounds.verified(self.sketching, a, new, b, new)
+            yield Pairs(left[new], right[new], mismatches).where(few)
 
     def _segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint32]:
         sketches = self.sketching.slots_of(fingerprints.sketches)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.fingerprint.minhash import NUMBERS, SketchParameters
+from simhbase._core import mismatches
+from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.slices import Numbers
 from simhbase.text.hashing import GOLDEN, fmix64
 
@@ -33,15 +34,11 @@ def pair_mismatches(
     """Number of differing slots of m pairs of sketches, `slots` + 1 if their numbers differ. left, right:
     (m,), positions in a and b. Returns int64 (m,)."""
     counts = np.empty(len(left), dtype=np.int64)
-    slots_of, bits = sketching.slots_of, sketching.bits
+    slots, bits, ignored = sketching.slots, sketching.bits, int(sketching.sized)
     for start in range(0, len(left), _COMPARED):
         part = slice(start, start + _COMPARED)
-        of_a, of_b = a[left[part]], b[right[part]]
-        differ = unpack(slots_of(of_a), bits) != unpack(slots_of(of_b), bits)
-        counts[part] = np.count_nonzero(differ, axis=1)
-        if sketching.numbered:
-            numbers = slice(sketching.bytes - NUMBERS, None)
-            counts[part][(of_a[:, numbers] != of_b[:, numbers]).any(axis=1)] = sketching.slots + 1
+        found = mismatches(a[left[part]], b[right[part]], slots, bits, ignored)
+        counts[part] = np.frombuffer(found, np.int64)
     return counts
 
 

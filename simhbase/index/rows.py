@@ -360,7 +360,7 @@ def id_problem(document_id: str) -> str | None:
     if not document_id:
         return "the id is empty"
     try:
-        size = len(document_id.encode())
+        size = len(document_id) if document_id.isascii() else len(document_id.encode())
     except UnicodeEncodeError:
         return "the id is not valid Unicode (it contains half of a surrogate pair)"
     if size > MAX_ID_BYTES:

@@ -123,12 +123,13 @@ class Checkpoints:
 
     def _add_to_digest(self, chunk: Chunk) -> str:
         """Add a chunk, and return the digest of all chunks so far."""
+        parts: list[bytes] = []
         for item in chunk:
             data = item.data if isinstance(item, Raw) else item.reason.encode("utf-8", "backslashreplace")
-            self._digest.update(f"{item.source!r} {item.line} {item.id!r} {len(data)} ".encode())
-            self._digest.update(data)
+            parts += (f"{item.source!r} {item.line} {item.id!r} {len(data)} ".encode(), data)
             if isinstance(item, Raw) and item.tags:
-                self._digest.update(repr(item.tags).encode())
+                parts.append(repr(item.tags).encode())
+        self._digest.update(b"".join(parts))  # at once: other threads go on meanwhile
         return self._digest.hexdigest()
 
     def decided(self, chunks: int) -> BatchDecision | None:

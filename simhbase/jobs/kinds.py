@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from operator import itemgetter
 from typing import Self
 
 from simhbase.drawers.threshold import RisingThreshold
@@ -37,16 +38,15 @@ class Kinds:
     @classmethod
     def of(cls, texts: Sequence[str]) -> Self:
         """Count the texts of a chunk."""
-        frames = [Counter(text[part] for text in texts) for part in (slice(FRAME), slice(-FRAME, None))]
-        many = max(3, len(texts) // 5)
+        frames = _frequent(texts, slice(FRAME)), _frequent(texts, slice(-FRAME, None))
         return cls(
             len(texts),
-            sum(len(text) <= SHORT for text in texts),
+            sum(map(SHORT.__ge__, map(len, texts))),
             sum(
-                len(text) > SHORT and (frames[0][text[:FRAME]] >= many or frames[1][text[-FRAME:]] >= many)
-                for text in texts
+                len(text) > SHORT and (text[:FRAME] in frames[0] or text[-FRAME:] in frames[1])
+                for text in (texts if any(frames) else ())
             ),
-            sum(_UNSPACED.search(text, endpos=_SEARCHED) is not None for text in texts),
+            sum(not text.isascii() and _UNSPACED.search(text, 0, _SEARCHED) is not None for text in texts),
             sum("&" in text and _ENTITY.search(text) is not None for text in texts),
         )
 
@@ -79,6 +79,12 @@ class Kinds:
                 "words: read them as HTML"
             )
         return hints
+
+
+def _frequent(texts: Sequence[str], part: slice) -> set[str]:
+    """Parts that many of these texts have in common."""
+    many = max(3, len(texts) // 5)
+    return {frame for frame, count in Counter(map(itemgetter(part), texts)).items() if count >= many}
 
 
 NOTHING = Kinds()

@@ -104,6 +104,9 @@ class ChunkFingerprinter:
             return Batch(trimmed, fingerprints, parsed=len(records))
         texts = [record.text or "" for record in records]
         found = self.fingerprinter.fingerprint_many(texts)
+        if len(records) == len(items) and not any(found.reasons):
+            usable: list[Record | Reject] = list(map(self.trim, records))
+            return Batch(usable, found.fingerprints, parsed=len(records), kinds=Kinds.of(texts))
         reasons = iter(found.reasons)
         usable = [self._usable(item, next(reasons)) if isinstance(item, Record) else item for item in items]
         fingerprints = found.fingerprints[found.accepted]

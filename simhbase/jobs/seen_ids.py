@@ -26,7 +26,7 @@ class SeenIds:
 
     def __init__(self, in_memory: int = IN_MEMORY) -> None:
         self._in_memory = in_memory
-        self._newest: dict[bytes, bytes] = {}
+        self._newest: dict[bytes, FirstSeen] = {}
         self._older: Scratch | None = None
         self._sources: list[str] = []
         self._number_of: dict[str, int] = {}
@@ -40,16 +40,13 @@ class SeenIds:
         for key, place in zip(keys, places, strict=True):
             first = self._newest.get(key) or older.get(key)
             if first is None:
-                self._newest[key] = _PLACE.pack(self._number(place.source), place.line)
-                found.append(None)
-            else:
-                number, line = _PLACE.unpack(first)
-                found.append(FirstSeen(self._sources[number], line))
+                self._newest[key] = place
+            found.append(first)
         if len(self._newest) > self._in_memory:
             from simhbase.stores.rocksdb.scratch import Scratch  # takes time to load, and few runs need it
 
             self._older = self._older or Scratch()
-            self._older.put(self._newest)
+            self._older.put({key: self._packed(place) for key, place in self._newest.items()})
             self._newest.clear()
         return found
 
@@ -63,12 +60,19 @@ class SeenIds:
         places = iter(seen)
         return [_first(item, next(places)) if isinstance(item, Record) else item for item in items]
 
-    def _among_older(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    def _among_older(self, keys: Sequence[bytes]) -> dict[bytes, FirstSeen]:
         if self._older is None:
             return {}
         asked = [key for key in keys if key not in self._newest]
         found = zip(asked, self._older.get(asked), strict=True)
-        return {key: place for key, place in found if place is not None}
+        return {key: self._unpacked(place) for key, place in found if place is not None}
+
+    def _packed(self, place: FirstSeen) -> bytes:
+        return _PLACE.pack(self._number(place.source), place.line)
+
+    def _unpacked(self, packed: bytes) -> FirstSeen:
+        number, line = _PLACE.unpack(packed)
+        return FirstSeen(self._sources[number], line)
 
     def _number(self, source: str) -> int:
         number = self._number_of.setdefault(source, len(self._sources))

@@ -115,13 +115,36 @@ def test_batches_hold_every_pair_once(data):
 @pytest.mark.parametrize("name", ["5x2", "4x1"])
 @settings(max_examples=50)
 @given(data=st.data())
-def test_parts_and_drawers_of_any_size_hold_every_pair_once(name, data):
+def test_steps_of_any_size_hold_every_pair_once(name, data):
     fingerprints = data.draw(clustered(64))
     k = data.draw(st.integers(0, 3))
-    at_once = {"PART": 3, "STEPS": 1, "PAIRS_AT_ONCE": 2}
-    with patch.multiple(near_values, **at_once), patch.object(join, "BATCH_PAIRS", 2):
+    at_once = data.draw(st.integers(1, 40))
+    with patch.object(near_values, "AT_ONCE", at_once), patch.object(join, "BATCH_PAIRS", 2):
         rows = [row for batch in pair_batches(fingerprints, k, layout(name)) for row in as_rows(batch)]
     assert sorted(rows) == brute_force(fingerprints, k)
+
+
+@pytest.mark.parametrize("name", [None, "5x2", "2x1", "6x3", "2x1p1"])
+@pytest.mark.parametrize("upper", [64, 20, 3])  # random bits above the lower ones, of which few are set
+def test_many_values_in_small_and_large_buckets_hold_every_pair_once(name, upper):
+    drawn = np.random.default_rng(upper)
+    centres = (
+        drawn.integers(0, 2**64, 1500, dtype=np.uint64) >> np.uint64(64 - upper) << np.uint64(64 - upper)
+    )
+    flips = np.uint64(1) << drawn.integers(0, 64, (3000, 4), dtype=np.uint64)
+    flips[drawn.random(flips.shape) < 0.5] = 0
+    values = np.concatenate([centres, drawn.choice(centres, 3000) ^ np.bitwise_xor.reduce(flips, axis=1)])
+    tables = None if name is None else layout(name)
+    k = 3 if tables is None else tables.guarantee
+    expected = [
+        (one, one + 1 + int(other), int(apart[other]))
+        for one in range(len(values))
+        for apart in [np.bitwise_count(values[one + 1 :] ^ values[one])]
+        for other in np.flatnonzero(apart <= k)
+    ]
+    with patch.object(near_values, "AT_ONCE", 1000):
+        assert as_rows(pairs_within(values, k, tables)) == expected
+    assert expected
 
 
 @pytest.mark.parametrize("n", [1 << 16, 1 << 24, 1 << 26, 1 << 28])

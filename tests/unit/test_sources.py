@@ -33,10 +33,14 @@ B = {"id": "b", "text": "second"}
 class TestJsonLines:
     def test_records_carry_their_source_line_and_the_line_as_it_was(self, tmp_path):
         path = write(tmp_path / "x.jsonl", b'{"id": "a",  "text": "first", "more": [1]}\n' + json_lines(B))
-        assert read(path) == [
+        assert read(path, whole_rows=True) == [
             Record(str(path), 1, "a", text="first", json=b'{"id": "a",  "text": "first", "more": [1]}'),
             Record(str(path), 2, "b", text="second", json=b'{"id":"b","text":"second"}'),
         ]
+
+    def test_lines_are_kept_for_output_files_only(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", json_lines(A))
+        assert [read(path, whole_rows=whole)[0].json for whole in (False, True)] == [None, json_lines(A)[:-1]]
 
     def test_blank_lines_are_skipped_and_counted(self, tmp_path):
         path = write(tmp_path / "x.jsonl", b"\n  \n" + json_lines(A) + b"\r\n" + json_lines(B) + b"\n")
@@ -44,7 +48,7 @@ class TestJsonLines:
 
     def test_crlf_is_a_line_end(self, tmp_path):
         path = write(tmp_path / "x.jsonl", b'{"id":"a","text":"first"}\r\n{"id":"b","text":"second"}\r\n')
-        items = read(path)
+        items = read(path, whole_rows=True)
         assert texts(items) == [("a", "first"), ("b", "second")]
         assert items[0].json == b'{"id":"a","text":"first"}'
 
@@ -101,7 +105,7 @@ class TestJsonLines:
         assert found.startswith(reason)
 
     def test_a_prefix_is_put_before_ids_and_not_into_the_line(self, tmp_path):
-        (item,) = read(write(tmp_path / "x.jsonl", json_lines(A)), id_prefix="news/")
+        (item,) = read(write(tmp_path / "x.jsonl", json_lines(A)), id_prefix="news/", whole_rows=True)
         assert (item.id, item.json) == ("news/a", b'{"id":"a","text":"first"}')
 
     @pytest.mark.parametrize(
@@ -248,7 +252,7 @@ class TestEncodings:
     def test_gb18030_is_read_where_it_is_said_or_found(self, tmp_path):
         line = '{"id":"a","text":"中文"}'.encode("gb18030")
         path = write(tmp_path / "x.jsonl", line + b"\n" + '{"id":"b","text":"中文"}\n'.encode())
-        items = read(path, encoding="auto")
+        items = read(path, encoding="auto", whole_rows=True)
         assert texts(items) == [("a", "中文"), ("b", "中文")]
         assert items[0].json == '{"id":"a","text":"中文"}'.encode()
         assert read(path, encoding="gb18030")[0] == items[0]
