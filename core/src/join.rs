@@ -51,7 +51,7 @@ fn ones(width: u32) -> u64 {
     u64::MAX.checked_shr(64 - width).unwrap_or(0)
 }
 
-/// Finds pairs among distinct values, step by step.
+/// Finds pairs among distinct and sorted values, step by step.
 pub struct Join {
     at_once: usize,     // comparisons of a step, about
     tables: Vec<Table>, // by group
@@ -138,6 +138,9 @@ impl Join {
         self.sorted.extend_from_slice(values);
         self.spare.resize(values.len(), 0);
         let (lead, shift) = (self.lead, 64 - start - self.lead);
+        if start == 0 {
+            return !values.is_empty(); // they are sorted
+        }
         sort(&mut self.sorted, &mut self.spare, lead, |value| (value.unbounded_shr(shift)) & ones(lead));
         !values.is_empty()
     }

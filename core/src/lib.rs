@@ -447,7 +447,7 @@ type Found<'py> = (Bound<'py, PyByteArray>, Bound<'py, PyByteArray>, Bound<'py, 
 
 #[pymethods]
 impl Join {
-    /// values: uint64, distinct, which nobody writes to; most: bits; tables: runs of bits, each its first bit and their
+    /// values: uint64, distinct and sorted, which nobody writes to; most: bits; tables: runs of bits, each its first bit and their
     /// number; at_once: comparisons of a step, at least 1. Raises ValueError for other arrays and runs.
     #[new]
     fn new(values: PyBuffer<u64>, most: u32, tables: Vec<Vec<join::Run>>, at_once: usize) -> PyResult<Self> {

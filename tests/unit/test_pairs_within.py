@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import tracemalloc
 from contextlib import contextmanager
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
+from simhbase.drawers import near_values
 from simhbase.drawers.join import default_layout, distinct, mates, pair_batches, pairs_within, segments
 from simhbase.drawers.layout import layout
 from simhbase.errors import UsageError
@@ -54,7 +56,8 @@ def test_progress_counts_each_fingerprint_once_for_each_table(n, tables):
         yield lambda count, done: counted.append(count)
 
     values = np.random.default_rng(1).integers(0, 2**64, n, dtype=np.uint64)
-    assert len(list(pair_batches(values, 3, progress=progress))) == 1
+    with patch.object(near_values, "AT_ONCE", n // 4):
+        assert len(list(pair_batches(values, 3, progress=progress))) == 1
     assert begun == [("comparisons", n * tables)]
     assert sum(counted) == n * tables
     assert len(counted) >= 4
