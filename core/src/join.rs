@@ -25,25 +25,37 @@ pub struct Pairs {
 struct Table {
     runs: Vec<Run>,
     mask: u64,
+    pieces: Vec<Piece>, // of a drawer's name, without the bits that buckets are made by
+}
+
+struct Piece {
+    shift: u32,
+    width: u32,
+    mask: u64,
 }
 
 impl Table {
     fn new(runs: Vec<Run>) -> Self {
         let mask = runs.iter().map(|&(start, width)| ones(width) << (64 - start - width)).sum();
-        Table { runs, mask }
+        Table { runs, mask, pieces: vec![] }
     }
 
-    /// The bits of a value that name its drawer, without the first `left_out`.
-    fn name(&self, value: u64, left_out: u32) -> u64 {
-        let mut name = 0_u64;
-        for &(start, width) in &self.runs {
-            name = name.unbounded_shl(width) | (value >> (64 - start - width)) & ones(width);
-        }
-        name & ones(self.width() - left_out)
+    /// Leaves out the first bits of names.
+    fn leave_out(&mut self, lead: u32) {
+        let mut runs = self.runs.clone();
+        runs[0] = (runs[0].0 + lead, runs[0].1 - lead);
+        let left = runs.into_iter().filter(|run| run.1 > 0);
+        self.pieces =
+            left.map(|(start, width)| Piece { shift: 64 - start - width, width, mask: ones(width) }).collect();
+    }
+
+    fn name(&self, value: u64) -> u64 {
+        let add = |name: u64, piece: &Piece| name.unbounded_shl(piece.width) | value >> piece.shift & piece.mask;
+        self.pieces.iter().fold(0, add)
     }
 
     fn width(&self) -> u32 {
-        self.runs.iter().map(|run| run.1).sum()
+        self.pieces.iter().map(|piece| piece.width).sum()
     }
 }
 
@@ -113,13 +125,12 @@ impl Join {
             self.table = self.group.start;
             self.bucket = self.bucket_from(if begin == self.sorted.len() { 0 } else { begin });
         }
-        let (table, lead) = (&self.tables[self.table], self.lead);
+        let table = &self.tables[self.table];
         let (members, spare) = (&mut self.sorted[self.bucket.clone()], &mut self.spare[self.bucket.clone()]);
-        let width = table.width() - lead;
         if members.len() <= FEW {
-            members.sort_unstable_by_key(|&value| table.name(value, lead));
+            members.sort_unstable_by_key(|&value| table.name(value));
         } else {
-            sort(members, spare, width, |value| table.name(value, lead));
+            sort(members, spare, table.width(), |value| table.name(value));
         }
         true
     }
@@ -133,6 +144,7 @@ impl Join {
         self.group = first..first + members.count();
         let worth = values.len().checked_ilog2().unwrap_or(0).saturating_sub(BUCKET);
         self.lead = narrowest.min(LEAD).min(worth);
+        self.tables[self.group.clone()].iter_mut().for_each(|table| table.leave_out(self.lead));
         self.bucket = 0..0;
         self.sorted.clear();
         self.sorted.extend_from_slice(values);

@@ -55,8 +55,8 @@ def near_values(
 ) -> Iterator[ValuePairs]:
     """Pairs at most k bits apart that agree on at least one table, each pair once.
 
-    values: uint64 (n,), distinct and sorted. Working memory: two arrays like it. Progress counts a value once for each
-    table.
+    values: uint64 (n,), distinct and sorted. Working memory: two arrays like it. Progress counts a value once
+    for each table.
     """
     runs = [[(run.start, run.width) for run in table] for table in tables]
     join = Join(np.ascontiguousarray(values), k, runs, AT_ONCE)
