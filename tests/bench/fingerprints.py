@@ -121,9 +121,7 @@ def against_minhash(texts: list[str]) -> Table:
 
     def rensa() -> None:
         for text in normal:
-            RMinHash(num_perm=SLOTS, seed=1).update(
-                [text[at : at + 3] for at in range(len(text) - 2)]
-            )
+            RMinHash(num_perm=SLOTS, seed=1).update([text[at : at + 3] for at in range(len(text) - 2)])
 
     fingerprinter = profile.fingerprinter()
     seconds = interleaved(
