@@ -84,6 +84,12 @@ def test_the_site_has_every_page_and_the_links_between_them(tmp_path: Path) -> N
     assert not [path for path in site.rglob("*.html") if foreign.search(path.read_text("utf-8"))]
 
 
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"])
+def test_pages_at_the_root_are_links_in_the_docs(name: str) -> None:
+    """A copy would go its own way. Editors that replace a file by a new one make copies of links."""
+    assert (ROOT / "simhbase" / "docs" / name).resolve() == ROOT / name
+
+
 NAMED = re.compile(r"(?<![\w/.-])(?:simhbase|tests|scripts|schema|docs|docker)/[\w/-]*\w(?:\.\w+)*")
 
 
