@@ -130,7 +130,7 @@ def _profiles(store: Store, given: Mapping[str, object], losses: Losses) -> tupl
         if not given:
             raise StoreFailed(
                 f"{error}. To copy what can be read, give the profile by which its documents were stored "
-                "(--profile FILE, or --profile default)"
+                "(simhbase migrate --profile FILE)"
             ) from error
         losses.damage("meta", f"{error}. The given profile was taken")
         profile = make_profile(given)
