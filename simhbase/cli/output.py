@@ -29,6 +29,7 @@ _RARE = (
     "duplicates_of_stored",
     "largest_drawer",
     "new_store",
+    "not_stored",
     "outdated",
     "unreadable_sources",
     "unusable_sources",
