@@ -77,12 +77,21 @@ def _container(head: bytes) -> str | None:
 
 
 def first_bytes(blocks: Iterable[bytes], size: int) -> tuple[bytes, Iterator[bytes]]:
-    """At least the first `size` bytes, if there are that many, and the following blocks."""
+    """At least the first `size` bytes, if there are that many, and the following blocks. Where data cannot be
+    read so far, the following blocks raise Unreadable."""
     rest = iter(blocks)
     head = b""
-    while len(head) < size and (block := next(rest, b"")):
-        head += block
+    try:
+        while len(head) < size and (block := next(rest, b"")):
+            head += block
+    except Unreadable as error:
+        return head, _failing(error)
     return head, rest
+
+
+def _failing(error: Unreadable) -> Iterator[bytes]:
+    raise error
+    yield b""
 
 
 def wide_to_utf8(blocks: Iterable[bytes], encoding: str, note: Callable[[str], None]) -> Iterator[bytes]:
