@@ -130,6 +130,7 @@ def test_after_an_error_an_index_looks_at_once(index, monkeypatch, change, error
     failing(index, monkeypatch, fails)
     for call in (
         lambda: index.find(TEXT),
+        lambda: index.find_many([TEXT, TEXT]),
         lambda: index.fingerprints(["a"]),
         lambda: index.add([Document("b", TEXT)]),
     ):
@@ -140,7 +141,8 @@ def test_after_an_error_an_index_looks_at_once(index, monkeypatch, change, error
 def failing(index: Index, monkeypatch: pytest.MonkeyPatch, call: Callable[..., object]) -> None:
     documents = index.store.records("documents")
     monkeypatch.setattr(documents, "get", call)
-    monkeypatch.setattr(index.store.drawers, "read", call)
+    monkeypatch.setattr(index.store.drawers, "near", call)  # one lookup
+    monkeypatch.setattr(index.store.drawers, "read", call)  # many
 
 
 def test_a_store_that_cannot_be_reached_is_asked_no_more(index, monkeypatch):
