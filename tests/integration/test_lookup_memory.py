@@ -14,6 +14,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.sketches import fingerprints as fingerprints_of
 from simhbase.index.reader import DRAWER_LIMIT, Reader
+from simhbase.model import Query
 from simhbase.stores import create_store
 from simhbase.stores.base import PART_ROWS, Cell, DrawerRows, Store
 from simhbase.stores.checked import checked
@@ -49,9 +50,10 @@ class LongDrawers:
 
 def peak_of_finding(store: Store, scheme: Scheme, fingerprints: FingerprintBatch) -> int:
     """Bytes that a lookup takes at most, beyond what was there before."""
+    reader = Reader(store, scheme)
     tracemalloc.start()
     try:
-        near = Reader(store, scheme).near(fingerprints, scheme.bounds(None, None))
+        near = reader.near(fingerprints, reader.asked(Query()))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
