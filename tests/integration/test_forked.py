@@ -179,11 +179,11 @@ if child := os.fork():
 else:
     told = 0
     for call in (
-        lambda: index.find("what is there"),
+        lambda: index.find("what is there"),  # refreshes a reader
+        lambda: index.find_many(["what is there", "what else"]),
         lambda: index.add([Document("child", "what a child adds")]),
         lambda: index.delete(["first"]),
         index.store.sync,
-        index.store.refresh,
         index.require_ready,
     ):
         try:
