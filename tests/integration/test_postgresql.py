@@ -250,17 +250,22 @@ def test_lookups_and_claims_wait_for_few_answers(postgresql: PostgreSQL, url: st
 
         add(index, [("a", 1), ("b", 1 << 40)])
         index.find_fingerprints([1])  # the layout is read once
+        index.find_fingerprints([1, 0xFFFF << 20])  # and each statement prepared
         claim("c", 1 << 50)
+        # One statement, whether or not something is near.
+        assert waited_for(lambda: index.find_fingerprints([1])) == 1
+        assert waited_for(lambda: index.find_fingerprints([0xFFFF << 20])) == 1
         # What begins a snapshot goes with the drawers, then come the ids; then what ends it, not waited for.
-        assert waited_for(lambda: index.find_fingerprints([1])) == 3
-        assert waited_for(lambda: index.find_fingerprints([0xFFFF << 20])) == 2
+        assert waited_for(lambda: index.find_fingerprints([1, 0xFFFF << 20])) == 3
+        assert waited_for(lambda: index.find_fingerprints([0xFFFF << 20, 0xFFFF << 24])) == 2
         assert waited_for(lambda: index.documents(["a"])) == 1
-        # The lock; the document; drawers; the document again; all changes with their end.
+        # The lock; the document; what is near; the document again; all changes with their end.
         assert waited_for(lambda: claim("d", 0x0F0F_0F0F << 30)) == 5
-        assert waited_for(lambda: claim("e", 3)) == 5  # no change, but the ids of what is near
+        assert waited_for(lambda: claim("e", 3)) == 4  # a duplicate: no change, but the end
 
 
 def test_no_lookup_waits_for_the_end_of_its_snapshot(postgresql: PostgreSQL, url: str) -> None:
+    """A lookup of several, which is a transaction."""
     with (
         Relay((LOCALHOST, postgresql.port)) as relay,
         open_index(postgresql.through(relay, "integration", connections=1)) as index,
@@ -268,37 +273,44 @@ def test_no_lookup_waits_for_the_end_of_its_snapshot(postgresql: PostgreSQL, url
     ):
         add(index, [("a", 1)])
         hangs = relay.hang_before("COMMIT\0")
-        looking = pool.submit(index.find_fingerprints, [1])
+        looking = pool.submit(index.find_fingerprints, [1, FAR])
         try:
-            (found,) = looking.result(timeout=60)
+            found, _ = looking.result(timeout=60)
             assert hangs.wait(timeout=60)  # what is not waited for is on its way
         finally:
             relay.go_on()
         assert [match.id for match in found.matches] == ["a"]
         add(index, [("b", 2)])  # by the same connection
-        (found,) = index.find_fingerprints([1])
+        found, _ = index.find_fingerprints([1, FAR])
         assert [match.id for match in found.matches] == ["a", "b"]
 
 
 # Failures
 
 
-@pytest.mark.parametrize("last", ["BEGIN", "COMMIT\0"])
+@pytest.mark.parametrize(
+    ("values", "last"),
+    [([1], ""), ([1, FAR], "BEGIN"), ([1, FAR], "COMMIT\0")],
+    ids=["statement", "BEGIN", "COMMIT"],
+)
 def test_a_server_that_hangs_is_not_waited_for_without_end(
-    postgresql: PostgreSQL, url: str, last: str
+    postgresql: PostgreSQL, url: str, values: Sequence[int], last: str
 ) -> None:
+    """A lookup of one is a single statement, which hangs at whatever it sends; one of several is a
+    transaction."""
     through = {"connections": 1, "timeout": 1, "connect_timeout": 2}
     with (
         Relay((LOCALHOST, postgresql.port)) as relay,
         open_index(postgresql.through(relay, "integration", **through)) as index,
     ):
         add(index, [("a", 1)])
+        index.find_fingerprints([1])  # its statement is prepared once
         hangs = relay.hang_before(last)
         with suppress(StoreUnreachable):  # a lookup does not wait for what ends its snapshot
-            index.find_fingerprints([1])
-            assert hangs.wait(timeout=60)
-            with pytest.raises(StoreUnreachable):
-                index.find_fingerprints([1])
+            index.find_fingerprints(values)
+        assert hangs.wait(timeout=60)
+        with pytest.raises(StoreUnreachable):
+            index.find_fingerprints(values)
         with pytest.raises(StoreUnreachable):
             add(index, [("b", 2)])
         relay.go_on()
