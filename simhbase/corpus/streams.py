@@ -63,13 +63,13 @@ def unpacked_text(file: Rereadable, *, is_named_packed: bool = False, plain: byt
             "it is a Parquet or Arrow file, which is read by its parts: name it as a file of its own, "
             "neither packed nor through a pipe"
         )
-    if kind := _container(head):
+    if kind := container_of(head):
         raise Unreadable(f"it is {kind}")
     yield head.removeprefix(BOM)
     yield from rest
 
 
-def _container(head: bytes) -> str | None:
+def container_of(head: bytes) -> str | None:
     """What a file is that is not read, and what to do; None if it may be read."""
     if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
         return "a tar archive: unpack it first, and name its folder (tar -xf FILE)"
