@@ -77,14 +77,16 @@ def container_of(head: bytes) -> str | None:
 
 
 def first_bytes(blocks: Iterable[bytes], size: int) -> tuple[bytes, Iterator[bytes]]:
-    """At least the first `size` bytes, if there are that many, and the following blocks. Where data cannot be
-    read so far, the following blocks raise Unreadable."""
+    """At least the first `size` bytes, if there are that many, and the following blocks. Where some can be
+    read, and less, it is the following blocks that raise Unreadable."""
     rest = iter(blocks)
     head = b""
     try:
         while len(head) < size and (block := next(rest, b"")):
             head += block
     except Unreadable as error:
+        if not head:
+            raise
         return head, _failing(error)
     return head, rest
 
