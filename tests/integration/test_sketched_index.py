@@ -28,6 +28,7 @@ from simhbase.index.writer import DocumentBatch
 from simhbase.jobs.groups import Matcher, groups
 from simhbase.model import AddReport, Query
 from simhbase.parallel import map_in_threads
+from simhbase.stores.base import keeps_hints
 from tests import reference
 from tests.selection import load_unique
 from tests.simulated import Server, SimulatedStore
@@ -405,8 +406,12 @@ def test_a_lost_sketch_is_an_error_and_loading_again_mends_it(url, profile):
             key, table = document_key("a"), index.store.records("documents")
             (cell,) = table.get([key])
             table.put([(key, Entry(fingerprint).encode(key))], cell.version)
-        with pytest.raises(StoreFailed, match=r"lists no document|it has 0 bytes instead of"):
-            index.find(a, min_similarity=0.5)
+        if keeps_hints(index.store) and profile.index_scheme.listed_sketching:
+            # An index row that leads to no listing is also what a deletion leaves, until vacuum.
+            assert found(index.find(a, min_similarity=0.5)) == []
+        else:
+            with pytest.raises(StoreFailed, match=r"lists no document|it has 0 bytes instead of"):
+                index.find(a, min_similarity=0.5)
         assert found(index.find(b)) == ["b"]
         for repair in (False, True):
             assert checked(index, repair=repair).problems[UNSKETCHED] == 1
