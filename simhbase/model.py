@@ -297,7 +297,7 @@ class Comparison:
     them. Both are None if a text has no fingerprint. jaccard: exact Jaccard similarity (0 to 1) of the
     features behind the sketches (growing shingles, if the profile does not ask for others). notes: what
     explains the similarity, such as "same lines, other order", "differs by NAME -> NAME", or that a text
-    repeats itself so much that its similarity says little. drawers: flags of shared drawers, out of `tables`.
+    repeats itself so much that similarity means little. drawers: flags of shared drawers, out of `tables`.
     match: a lookup of one would find the other, as the estimate is near enough and they share a drawer.
 
     segments: both texts in full, as alternating same and different stretches. words: words that one text has

@@ -60,8 +60,8 @@ def unpacked_text(file: Rereadable, *, is_named_packed: bool = False, plain: byt
     head, rest = first_bytes(unpacked(file), max(len(BOM), MAGIC_BYTES))
     if is_columnar(head):
         raise Unreadable(
-            "it is a Parquet or Arrow file, which is read by its parts: name it as a file of its own, "
-            "neither packed nor through a pipe"
+            "it is a Parquet or Arrow file, which cannot be read from a pipe or a packed file: unpack it "
+            "and give its path"
         )
     if kind := container_of(head):
         raise Unreadable(f"it is {kind}")

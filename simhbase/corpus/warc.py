@@ -31,9 +31,9 @@ def warc_records(source: Source, blocks: Iterable[bytes], options: InputOptions)
     """The documents in an archive, given its decompressed bytes: successful responses (2xx), resources and
     conversions with HTML or plain text.
 
-    All records are numbered from 1, like lines. Ids are the addresses. A record whose length is wrong, and
-    bytes between records, are rejects; reading goes on at the next line that begins like a record. A reject
-    at the end if it cannot be read further.
+    Records are numbered from 1, like lines, and their ids are the addresses. A record with a wrong length is
+    a reject, and so are bytes between records; reading goes on at the next line that looks like the start of
+    a record. If the rest cannot be read, a last reject says why.
     """
     stream = _Stream(blocks)
     number = 0

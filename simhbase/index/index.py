@@ -251,9 +251,8 @@ class Index:
         fingerprints: NDArray[np.uint64] | Sequence[int],
         tags: Sequence[Mapping[str, str]] | None = None,
     ) -> AddReport:
-        """Store n ids with fingerprints computed elsewhere: uint64 (n,), or n integers (also
-        signed ones, as two's complement). tags: n mappings of
-        names to values; None: no document has tags."""
+        """Store n ids with fingerprints computed elsewhere: uint64 (n,), or n integers (also signed ones, as
+        two's complement). tags: n mappings of names to values; None: no document has tags."""
         ids, values = _several(ids, "ids"), _fingerprints(fingerprints)
         if len(ids) != len(values):
             raise UsageError(f"{len(ids)} ids with {len(values)} fingerprints: each needs one")
@@ -562,8 +561,8 @@ class Index:
     ) -> Lookup:
         """Find the documents near a text, nearest first.
 
-        k, min_similarity, since, tags: see Query. Raises UsageError
-        for bounds that the scheme does not have or cannot guarantee, a time in the future, and invalid tags.
+        k, min_similarity, since, tags: see Query. Raises UsageError for bounds that the scheme does not have
+        or cannot guarantee, a time in the future, and invalid tags.
         """
         query = Query(k, min_similarity, since, {} if tags is None else tags)
         if not isinstance(text, str):  # missing, or refused

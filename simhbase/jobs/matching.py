@@ -106,7 +106,7 @@ def _bands_for_corpus(least: float, slots: int) -> Bands:
     """The bands that serve a minimum similarity, as there are no stored ones: at least those for SIMILAR."""
     try:
         return bands_for(min(least, SIMILAR), slots, CORPUS_RECALL)
-    except UsageError:  # every slot is a band of its own, and still misses some
+    except UsageError:  # even bands of one slot miss some
         return Bands(slots, 1)
 
 
@@ -151,7 +151,7 @@ class SpooledTexts:
         return [text.decode(errors="surrogatepass") for text in self._texts.read(numbers)]
 
     def repeats(self, number: int) -> bool:
-        """True if a text repeats itself so much that similarity says little."""
+        """True if a text repeats itself so much that similarity means little."""
         (text,) = self.read([number])
         return repeats_itself(text, self.variants)
 
