@@ -20,7 +20,7 @@ from simhbase.admin.migrate import (
     require_fitting,
 )
 from simhbase.admin.tables import open_like
-from simhbase.errors import ProfileMismatch, StoreFailed, TablesMissing
+from simhbase.errors import ProfileMismatch, StoreFailed, TablesMissing, UsageError
 from simhbase.index import rows
 from simhbase.index.index import Index
 from simhbase.index.mute import MuteList
@@ -31,7 +31,7 @@ from simhbase.interrupt import defer_interrupts
 from simhbase.model import Fingerprint
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.progress import Progress, counting, no_progress
-from simhbase.stores import open_damaged
+from simhbase.stores import is_one_folder, open_damaged
 from simhbase.stores.base import Cell, RecordTable, Row, Store, keeps_hints
 from simhbase.stores.meta import damaged_in, shown
 
@@ -105,6 +105,8 @@ def salvage(
     Raises StoreFailed if the profile is lost and none is given, ProfileMismatch if it does not fit the
     documents, StoreBusy if a process writes to the store, and the errors of `migrate`.
     """
+    if is_one_folder(url, to):  # to open it for writing would change it
+        raise UsageError(f"{to} is the store {url} itself, which stays as it is: name a new store")
     start = monotonic()
     losses = Losses(lost)
     with closing(open_damaged(url, losses.damage)) as store:

@@ -128,8 +128,7 @@ class Reader:
     drawer_limit: maximum rows read per drawer, None for no limit. ids_limit: maximum documents listed per
     fingerprint, up to MOST_LISTED times as many if none of those match. A lookup that exceeds either is
     marked `truncated`. hidden: muted documents. Documents under a muted fingerprint are not read at all,
-    those muted by id count towards the limits. record: called with the drawer rows read, by
-    `find`.
+    those muted by id count towards the limits. record: called with the drawer rows that `find` reads.
     """
 
     store: Store
@@ -358,10 +357,6 @@ class Reader:
         """Where hints near each of n texts lead. listed_before: returns fingerprints whose listings are known
         already; called after the drawers are read."""
         candidates = self.candidates(fingerprints, bounds)
-        if muted := self.hidden.fingerprints:
-            # A document that changes to another fingerprint is listed under the new one first.
-            hits = [hit for hit in candidates.hits if hit[1] not in muted]
-            candidates = replace(candidates, hits=hits)
         if self.metrics is not None:
             _tell(self.metrics, candidates)
         cut = [False] * len(fingerprints)
@@ -395,19 +390,23 @@ class Reader:
 
     def candidates(self, fingerprints: FingerprintBatch, bounds: Bounds) -> NearFingerprints:
         """Stored fingerprints near each of n texts by their bits (and sketches, if fingerprints identify
-        sketches). They may have no documents."""
+        sketches), without muted ones. They may have no documents."""
         wanted = self.scheme.probes(fingerprints)
         distinct, drawer = _each_once(wanted)
         asked = _DrawerQueries(drawer, len(distinct))
         truncated = np.zeros(len(wanted), dtype=np.bool_)
         found: list[_Near] = [(_NO_QUERY, _NO_WORD, _NO_BITS)]
         sizes = np.zeros(len(distinct), dtype=np.int64)
+        # A document that changes to another fingerprint is listed under the new one first.
+        muted = np.array(list(self.hidden.fingerprints), dtype=np.uint64)
         for part in self._drawer_rows(distinct):
             sizes[part.drawers] += np.diff(part.offsets)
             truncated[asked.queries(part.truncated)] = True
             near = self._within(fingerprints.values, bounds.bits, part, asked)
+            if len(muted):
+                near = (_without(each, muted) for each in near)
             if self.scheme.listed_sketching:
-                told = self._told(part.fingerprints)
+                told = self._told(np.setdiff1d(part.fingerprints, muted))
                 near = (self._similar(fingerprints, each, told, bounds) for each in near)
             found += near
         query, fingerprint, bits = (np.concatenate(column) for column in zip(*found, strict=True))
@@ -691,6 +690,12 @@ def _each_once(wanted: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np
     flat = wanted.reshape(-1, PREFIX_BYTES)
     _, first, which = np.unique(numbers_of(flat), return_index=True, return_inverse=True)
     return flat[first], which.reshape(queries, tables)
+
+
+def _without(near: _Near, muted: NDArray[np.uint64]) -> _Near:
+    query, fingerprint, bits = near
+    kept = ~np.isin(fingerprint, muted)
+    return query[kept], fingerprint[kept], bits[kept]
 
 
 def _once(near: _Near) -> _Near:

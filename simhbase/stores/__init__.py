@@ -69,6 +69,14 @@ def location(url: str) -> str:
     return url.partition(":")[2]
 
 
+def is_one_folder(url: str, other: str) -> bool:
+    """True for two URLs of one embedded store, also if one is a link to the other."""
+    if not all(each.startswith("rocksdb:") for each in (url, other)):
+        return False
+    path_of = _backend(url).path_of
+    return bool(path_of(url).resolve() == path_of(other).resolve())
+
+
 def is_in_hbase(url: str) -> bool:
     """True for a store in HBase. Raises UsageError for an invalid URL."""
     _require_url(url)

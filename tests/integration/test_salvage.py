@@ -1,6 +1,7 @@
 """Copying what can be read of a store with lost and damaged files or keys: what is not copied is listed."""
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -272,6 +273,17 @@ def test_writes_before_and_far_behind_a_flip_in_the_log_are_copied(
     assert DOCUMENTS - as_they_were < 3 * 32768 / bytes_a_document + 200
 
 
+@pytest.mark.parametrize("share", [0, 0.5])
+def test_the_end_of_a_log_may_be_missing_after_a_kill(killed: Built, tmp_path: Path, share: float) -> None:
+    store = copy_of(killed.folder, tmp_path / "store")
+    (store / NOTE).unlink()
+    log = the(store, "*.log")
+    os.truncate(log, int(log.stat().st_size * share))
+    report, lost = salvaged(store, tmp_path / "new")
+    assert not report.whole
+    assert ["did not close the store" in each.problem for each in lost] == [True]
+
+
 def test_a_lost_log_is_named(killed: Built, tmp_path: Path) -> None:
     store = copy_of(killed.folder, tmp_path / "store")
     the(store, "*.log").unlink()
@@ -337,9 +349,16 @@ def test_where_nothing_is_nothing_is_made(tmp_path: Path, folder: str) -> None:
     assert {each.name for each in tmp_path.iterdir()} == {"empty"}
 
 
-def test_the_damaged_store_is_no_target(bare: Built) -> None:
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_the_damaged_store_is_no_target(bare: Built, tmp_path: Path, *, is_linked: bool) -> None:
+    target = bare.folder
+    if is_linked:
+        target = tmp_path / "link"
+        target.symlink_to(bare.folder)
+    before = content(bare.folder)
     with pytest.raises(UsageError, match="is the store"):
-        salvage(f"rocksdb:{bare.folder}", f"rocksdb:{bare.folder}", lost=[].append)
+        salvage(f"rocksdb:{bare.folder}", f"rocksdb:{target}", lost=[].append)
+    assert content(bare.folder) == before
 
 
 # The command

@@ -421,6 +421,19 @@ def test_a_lost_sketch_is_an_error_and_loading_again_mends_it(url, profile):
 
 
 @PROFILES
+def test_one_and_many_do_not_read_sketches_of_muted_fingerprints(url, profile):
+    a, b = texts(2)
+    with simhbase.open(url, create=profile) as index:
+        index.add([Document("a", a), Document("b", b)])
+        (fingerprint,) = index.fingerprints(["a"])
+        key, table = listing_key(fingerprint, "a"), index.store.records("fingerprints")
+        (cell,) = table.get([key])
+        table.put([(key, b"damaged")], cell.version + 1)
+        index.mute(fingerprints=[fingerprint])
+        assert [found(each) for each in (index.find(a), *index.find_many([a, b]))] == [[], [], ["b"]]
+
+
+@PROFILES
 def test_the_only_listing_may_have_an_empty_sketch(url, profile):
     (text,) = texts(1)
     with simhbase.open(url, create=profile) as index:

@@ -45,7 +45,8 @@ class RedisRemains(RedisStore):
             counted = self._client.read("counting", "HGET", self._client.key("counts"), table)
             there = records.approximate_size().rows
             if counted != b"%d" % there:
-                said = "their count is lost" if counted is None else f"{int(counted):,} were counted"
+                is_number = counted is not None and counted.isdigit()
+                said = f"{int(counted):,} were counted" if is_number else "their count is lost or damaged"
                 note(table, f"{there:,} rows are there, {said}")
 
 

@@ -65,6 +65,12 @@ def require_as_noted(url: str, folder: Path) -> None:
         )
 
 
+def is_closed(folder: Path) -> bool:
+    """True if the note says that the last writer closed the store. Raises StoreFailed if it is damaged."""
+    found = _read(folder)
+    return found is not None and found[0].files is not None
+
+
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
     """Keeps the note of one writer that closes from replacing that of the next one."""

@@ -26,7 +26,7 @@ from simhbase.stores.rocksdb.database import Database, Failures, holds
 from simhbase.stores.rocksdb.folder import nothing_there, options_of, path_of, require_store
 from simhbase.stores.rocksdb.integrity import holds_rows, require_whole
 from simhbase.stores.rocksdb.memory import Memory, memory_for
-from simhbase.stores.rocksdb.note import NOTE, REMEDY, require_as_noted
+from simhbase.stores.rocksdb.note import NOTE, REMEDY, is_closed, require_as_noted
 from simhbase.stores.rocksdb.options import SCANNING, database_options, open_rdict
 from simhbase.stores.rocksdb.store import RocksStore
 
@@ -38,6 +38,11 @@ _LATER = 1_000_000  # numbers of files: more than an empty database has
 _TEMPORARY = re.compile(r"\S*/simhbase-salvage-[^/]*/(\w+/)*")
 _Range = tuple[bytes, bytes | None]  # of keys: from one on until before another, None: the end
 
+# RocksDB takes the end of a log that is gone for one that was never written.
+_LEFT_OPEN = (
+    "the last writer did not close the store: what it wrote is there as far as its log goes, and what the "
+    "end of that log held may be missing"
+)
 _Rows = list[tuple[bytes, bytes]]
 
 
@@ -97,6 +102,9 @@ class Remains:
         folder = self._linked("named")
         with self._doubting(url):
             require_as_noted(url, self._path)
+        with suppress(StoreFailed):  # told by what follows from it
+            if not is_closed(self._path):
+                self._tell(None, _LEFT_OPEN)
         with self._doubting(url):
             require_store(url, folder)
         _name_newest_manifest(folder)
