@@ -10,13 +10,16 @@ from simhbase.errors import UsageError
 
 _PORT = re.compile(r":\d+(?=[/,?])")
 # As an option, in a fragment, or within the value of another option.
-_SECRET = re.compile(r"(?i)(pass(?!file)|pwd|secret|token)[a-z]*\s*=")
+_SECRET = re.compile(r"(?i)(pass(?!file)|pwd|secret|token|auth|api_?key)[a-z]*\s*=")
+_AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_EMBEDDED = ("memory:", "rocksdb:")  # their folders may have any name
 
 
 def refuse_secret(url: str, instead: str) -> None:
     """Raises UsageError for a URL with what may be a password, also with one that has signs which end a name
     in a URL. The URL is not shown. instead: how to give it."""
-    if any(":" in user for user in _users(url)) or _SECRET.search(unquote(url)):
+    is_named = not url.startswith(_EMBEDDED) and _SECRET.search(unquote(url))
+    if is_named or (_AUTHORITY.match(url) and any(":" in user for user in _users(url))):
         raise UsageError(
             "the URL contains a password, and URLs are shown in messages, logs and lists of processes: leave "
             f"it out, and give it by {instead}"

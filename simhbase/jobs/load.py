@@ -247,7 +247,9 @@ class _LoadRun:
         self._checkpoints = Checkpoints(job.inputs, log, is_noted=job.can_be_resumed)
         self._tally = wire.convert(log.state.counts or {}, _Tally)
         self._rule = Rule(index.profile.index_scheme.rule(job.min_similarity))
-        self._gathered = Gathered(job.inputs.paths)
+        # A resumed run has seen a part of each source only.
+        is_whole = log.before is None or not log.state.parts
+        self._gathered = Gathered(job.inputs.paths) if job.unique_only and is_whole else None
         self._files: dict[str, OutputFile | None] = {}
 
     def load(self) -> LoadReport:
@@ -277,7 +279,9 @@ class _LoadRun:
                     else:
                         near = self._spool(batch, hfiles, unique)
                     sources = checkpoints.sources.of(batch.items, (each is not None for each in near))
-                    self._gathered.add(batch.items, (None if match is None else match.id for match in near))
+                    if self._gathered:
+                        kept = (None if match is None else match.id for match in near)
+                        self._gathered.add(batch.items, kept)
                     matched = Counter(match.id for match in near if match is not None)
                     checkpoints.stage(read, sources, matched)
                     if hfiles is None:
@@ -302,7 +306,7 @@ class _LoadRun:
             self._watcher.note(missing)
         if self._tally.outgrown:
             self._watcher.note(OUTGROWN.format(self._tally.outgrown))
-        for warning in self._gathered.warnings():
+        for warning in self._gathered.warnings() if self._gathered else ():
             self._watcher.note(warning)
         for hint in kinds.hints(self._index.profile):
             self._watcher.hint(hint)

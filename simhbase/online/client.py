@@ -389,7 +389,8 @@ class Client:
         return answer
 
     def _body(self, found: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
-        """A body, as it comes: whoever answers decides neither how long it takes nor how large it is."""
+        """A body, as it comes: whoever answers decides neither how long it takes nor how large it is. Headers
+        that drip are waited for, as urllib3 limits each read of them only."""
         coding = found.headers.get("Content-Encoding", "identity")
         if coding != "identity":  # none is asked for, and a few bytes of it may mean gigabytes
             raise PermanentError(f"{self.url} answers in {coding[:50]}, which was not asked for")

@@ -22,13 +22,15 @@ SECRETS = [
     "host/0?sslpassword=secret",
     "host/0?passwd=secret",
     "host/0?PASS=secret",
+    "host/0?auth=secret",
+    "host/0?api_key=secret",
     "host/0?options=-c%20x.password%3Dsecret",
     "host/0#password=secret",
 ]
 
 
 @pytest.mark.parametrize(
-    "scheme", ["postgresql", "redis", "rediss", "hbase", "postgres", "PostgreSQL", "mysql", "rocksdb", "http"]
+    "scheme", ["postgresql", "redis", "rediss", "hbase", "postgres", "PostgreSQL", "mysql", "http"]
 )
 @pytest.mark.parametrize("rest", SECRETS)
 @pytest.mark.parametrize("call", [open_store, Client], ids=["a store", "a service"])
@@ -37,6 +39,18 @@ def test_a_password_is_refused_and_not_shown(call, scheme, rest):
         call(f"{scheme}://{rest}", *(["read"] if call is open_store else []))
     assert "cret" not in str(refused.value)
     assert "12" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["rocksdb:/data/tokens=1/x", "rocksdb:my-secret=.db", "rocksdb:/x//y://a:b@c", "memory:"]
+)
+def test_a_folder_may_have_any_name(url):
+    refuse_secret(url, "PGPASSWORD")
+
+
+def test_a_folder_that_looks_like_a_server_is_refused():
+    with pytest.raises(UsageError, match="contains a password"):
+        open_store("rocksdb://bob:secret@host", "read")
 
 
 def test_a_password_in_the_words_of_libpq_is_refused():
