@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from simhbase.errors import PermanentError, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
-from simhbase.fingerprint.pipeline import Fingerprinter, TextFingerprint
+from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.frames import (
     ClaimList,
     Documents,
@@ -565,12 +565,19 @@ class Index:
         or cannot guarantee, a time in the future, and invalid tags.
         """
         query = Query(k, min_similarity, since, {} if tags is None else tags)
+        return self._find_text(text, query)
+
+    def _find_text(self, text: str, query: Query) -> Lookup:
         if not isinstance(text, str):  # missing, or refused
             return self._find_rows([text], query)[0]
         fingerprinter = self.fingerprinter
         with timed(self.metrics, "fingerprint", 1):
             found, reason = fingerprinter.fingerprint_one(text)
-        return self._find_one(None if reason else found, query, reason)
+        self.store.refresh()
+        with self._operation("find", 1):
+            reader = self.reader
+            asked = reader.asked(query)
+            return Lookup(None, reason=reason) if reason else reader.find_one(found, asked)
 
     def find_many(
         self,
@@ -609,24 +616,13 @@ class Index:
 
     def find_texts(self, texts: Sequence[str], query: Query = Query()) -> list[Lookup]:
         """Find the documents near each of n texts: at once, or straight if it is one."""
-        if len(texts) == 1:
-            k, least = query.k, query.min_similarity
-            return [self.find(texts[0], k=k, min_similarity=least, since=query.since, tags=query.tags)]
-        return self._find_rows(texts, query)
+        return [self._find_text(texts[0], query)] if len(texts) == 1 else self._find_rows(texts, query)
 
     def find_batch(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:
         """Find the documents near each of n texts, given by the output of this profile's fingerprinter."""
         self.store.refresh()
         with self._operation("find", len(fingerprints)):
             return self.reader.find(fingerprints, query)
-
-    def _find_one(self, text: TextFingerprint | None, query: Query, reason: str | None = None) -> Lookup:
-        """Find the documents near one text. reason: why it has no fingerprint."""
-        self.store.refresh()
-        with self._operation("find", 1):
-            reader = self.reader
-            asked = reader.asked(query)
-            return Lookup(None, reason=reason) if text is None else reader.find_one(text, asked)
 
     def find_fingerprints(
         self, fingerprints: NDArray[np.uint64] | Sequence[int], query: Query = Query()
@@ -635,8 +631,6 @@ class Index:
         sketches, the fingerprints must be stored ones; others get a Lookup with a reason."""
         values = _fingerprints(fingerprints)
         if self.profile.sketching is None:
-            if len(values) == 1:
-                return [self._find_one(TextFingerprint(values.item()), query)]
             return self.find_batch(FingerprintBatch.bare(values), query)
         self.store.refresh()
         distinct = list(dict.fromkeys(values.tolist()))
@@ -680,8 +674,6 @@ class Index:
     def _find_sketched(self, asked: Sequence[tuple[int, bytes]], query: Query, lost: str) -> list[Lookup]:
         """Documents near fingerprints with sketches; `lost` is the reason if a sketch is missing."""
         size = self.profile.sketching.bytes if self.profile.sketching else 0
-        if len(asked) == 1 and len(asked[0][1]) == size:
-            return [self._find_one(TextFingerprint(*asked[0]), query)]
         batch = batch_of(asked, self.profile.sketching)
         lookups = iter(self.find_batch(batch, query))
         return [
