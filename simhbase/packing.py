@@ -7,7 +7,7 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from os import SEEK_CUR
@@ -28,6 +28,7 @@ BOUNDED_STEP = 1 << 14  # of decompressors with bounded output; larger steps cop
 BOUND = 1 << 20
 PLAIN_STEP = 1 << 20
 PADDING_STEP = 1 << 12
+MOST_DAMAGES = 1000  # that are passed over in one file
 HELD_BYTES = 4 << 20  # larger members are decompressed twice, as nothing is yielded before the checksum
 
 _SIGNATURES = re.compile(
@@ -38,6 +39,18 @@ _SIGNATURES = re.compile(
 
 class Unreadable(BadInput):
     """A source that cannot be read, or not to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """How to go on behind a damaged gzip member, for formats whose members can be read by themselves.
+
+    begin: what the content of each member begins with; lost: gets every damage that was passed over, before
+    the content behind it.
+    """
+
+    begin: bytes
+    lost: list[Unreadable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +84,7 @@ _PACKERS: Mapping[str, _Packer] = {
     "bzip2": _Packer(bz2.BZ2Decompressor, _bounded, BOUNDED_STEP),
     "xz": _Packer(partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, XZ_MEMORY), _bounded, BOUNDED_STEP),
 }
+_GZIP_MEMBER = re.compile(rb"\x1f\x8b\x08")
 PACKERS = ", ".join(list(_PACKERS)[:-1]) + f" or {list(_PACKERS)[-1]}"  # for messages
 
 
@@ -188,35 +202,68 @@ def peek(file: Rereadable, size: int) -> bytes:
     return head
 
 
-def unpacked(file: Rereadable) -> Iterator[bytes]:
+def unpacked(file: Rereadable, resumption: Resumption | None = None) -> Iterator[bytes]:
     """The content of a file, decompressed if its signature says so.
 
     Nothing of a member (gzip), frame (zstd) or stream (bzip2, xz) is yielded before all of it was
     decompressed and its checksum verified. Raises Unreadable if data is damaged or ends early, after yielding
-    everything before it. Data compressed without a checksum (possible with zstd and xz) is only known to
-    decompress.
+    everything before it; with a resumption it goes on with the next gzip member that is whole, if there is
+    one. Data compressed without a checksum (possible with zstd and xz) is only known to decompress.
     """
     name = packer_of(peek(file, SIGNATURE_BYTES))
     if name is not None:
-        return _unpacked(name, file)
+        return _unpacked(name, file, resumption if name == "gzip" else None)
     file.unmark()
     return iter(partial(file.read, PLAIN_STEP), b"")
 
 
-def _unpacked(name: str, file: Rereadable) -> Iterator[bytes]:
+def _unpacked(name: str, file: Rereadable, resumption: Resumption | None) -> Iterator[bytes]:
+    damage: tuple[int, Unreadable] | None = None  # where it begins
+    damages = 0
     while _has_member(file):
         file.mark()
         begin, held, size = file.tell(), list[bytes](), 0
-        for block in _member(name, file):
-            size += len(block)
-            if size <= HELD_BYTES:
-                held.append(block)
+        try:
+            for block in _member(name, file):
+                size += len(block)
+                if size <= HELD_BYTES:
+                    held.append(block)
+        except Unreadable as error:
+            damage, damages = damage or (begin, error), damages + 1
+            if not resumption or damages > MOST_DAMAGES or not _seek_member(file, begin, resumption.begin):
+                raise damage[1] from None
+            continue
+        if damage and resumption:
+            start = damage[0]
+            said = f"{begin - start:,} bytes from byte {start:,} on were skipped"
+            resumption.lost.append(Unreadable(f"its gzip data is damaged: {said}"))
+            damage = None
         if size <= HELD_BYTES:
             yield from held
         else:
             held.clear()
             file.back_to(begin)
             yield from _member(name, file)
+
+
+def _seek_member(file: Rereadable, damaged: int, begin: bytes) -> bool:
+    """Go to the next gzip member whose content begins like this, after failing to read the one at `damaged`;
+    False if there is none."""
+    # Damage is found where it is or soon after, so the search need not begin at the member's start, and
+    # members within members do not make it quadratic.
+    file.back_to(max(damaged + 1, file.tell() - 2 * GZIP_STEP))
+    while True:
+        head = peek(file, 2 * GZIP_STEP)
+        place = file.tell()
+        for found in _GZIP_MEMBER.finditer(head):
+            with suppress(zlib.error):
+                content = zlib.decompressobj(wbits=31).decompress(head[found.start() :], len(begin))
+                if content == begin:
+                    file.back_to(place + found.start())
+                    return True
+        if len(head) < 2 * GZIP_STEP:
+            return False
+        file.back_to(place + GZIP_STEP)
 
 
 def _has_member(file: Rereadable) -> bool:

@@ -19,9 +19,9 @@ from simhbase.corpus.record import (
     SourceReject,
     too_long,
 )
-from simhbase.corpus.streams import TooLong, split_lines, unpacked_text, wide_to_utf8
+from simhbase.corpus.streams import WARC_BEGIN, TooLong, split_lines, unpacked_text, wide_to_utf8
 from simhbase.corpus.utf8 import Utf8
-from simhbase.packing import Rereadable, Unreadable
+from simhbase.packing import Rereadable, Resumption, Unreadable
 
 _SPREAD_OUT = {
     b"[": "jq -c '.[]'",
@@ -68,7 +68,14 @@ def _records(
 ) -> Iterator[Raw | Reject]:
     is_named_packed = PurePath(source.name).suffix.lower() in SUFFIXES
     plain = b"{" if file_format == "jsonl" else b""
-    content = unpacked_text(file, is_named_packed=is_named_packed, plain=plain)
+    # Crawlers pack each record by itself.
+    resumption = Resumption(WARC_BEGIN, [])
+    content = unpacked_text(
+        file,
+        is_named_packed=is_named_packed,
+        plain=plain,
+        resumption=resumption if file_format == "warc" else None,
+    )
     if file_format != "warc":
         # HTML pages state their own encoding.
         encoding = "auto" if file_format == "html" else options.encoding
@@ -95,7 +102,7 @@ def _records(
             case "warc":
                 from simhbase.corpus.warc import warc_records  # its libraries take time to load
 
-                yield from warc_records(source, content, options)
+                yield from warc_records(source, content, resumption.lost, options, note)
             case "parquet" | "arrow":
                 next(content, b"")  # raises if it is Parquet, but compressed or from a pipe
                 kind, magic = ("Parquet", MAGIC) if file_format == "parquet" else ("Arrow", ARROW_MAGIC)

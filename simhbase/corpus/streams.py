@@ -9,9 +9,19 @@ from dataclasses import dataclass
 from itertools import chain
 
 from simhbase.corpus.parquet import MAGIC_BYTES, is_columnar
-from simhbase.packing import PACKERS, SIGNATURE_BYTES, Rereadable, Unreadable, packer_of, peek, unpacked
+from simhbase.packing import (
+    PACKERS,
+    SIGNATURE_BYTES,
+    Rereadable,
+    Resumption,
+    Unreadable,
+    packer_of,
+    peek,
+    unpacked,
+)
 
 BOM = b"\xef\xbb\xbf"
+WARC_BEGIN = b"WARC/"
 _TAR, _TAR_AT = b"ustar", 257
 # What files that are not read begin with, and what to do.
 _CONTAINERS = {
@@ -30,7 +40,7 @@ _CONTAINERS = {
 _WIDE = re.compile(rb"(?P<utf_32>\xff\xfe\0\0|\0\0\xfe\xff)|(?P<utf_16>\xff\xfe|\xfe\xff)")  # their marks
 _WIDE_MARK_BYTES = 4
 _PLAIN_BYTES = 4096  # checked for binary data
-_BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do not contain
+BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do not contain
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +50,31 @@ class TooLong:
     bytes: int
 
 
-def unpacked_text(file: Rereadable, *, is_named_packed: bool = False, plain: bytes = b"") -> Iterator[bytes]:
+def unpacked_text(
+    file: Rereadable,
+    *,
+    is_named_packed: bool = False,
+    plain: bytes = b"",
+    resumption: Resumption | None = None,
+) -> Iterator[bytes]:
     """The decompressed content of a file, without a UTF-8 byte order mark.
 
     is_named_packed: the file name has the ending of a compression format; plain: what an uncompressed file
-    starts with, after white space. Raises Unreadable if it is neither compressed nor plain and, after
-    yielding everything before, if data is damaged or ends early.
+    starts with, after white space; resumption: how to go on behind damage, as for `unpacked`. Raises
+    Unreadable if it is neither compressed nor plain and, after yielding everything before, if data is damaged
+    or ends early.
     """
     head = peek(file, _PLAIN_BYTES if is_named_packed else SIGNATURE_BYTES)  # a pipe may be slow
     if not head and is_named_packed:
         raise Unreadable("it is empty, which no packed file is: it was cut short")
     is_wide = _WIDE.match(head) is not None
     # Files that were decompressed during a transfer often keep their names.
-    is_plain = head.removeprefix(BOM).lstrip().startswith(plain) and (is_wide or not _BINARY.search(head))
+    is_plain = head.removeprefix(BOM).lstrip().startswith(plain) and (is_wide or not BINARY.search(head))
     if is_named_packed and head.strip() and not packer_of(head[:SIGNATURE_BYTES]) and not is_plain:
         raise Unreadable(
             f"its name says that it is packed, but it is not ({PACKERS}), and cannot be read as it is either"
         )
-    head, rest = first_bytes(unpacked(file), max(len(BOM), MAGIC_BYTES))
+    head, rest = first_bytes(unpacked(file, resumption), max(len(BOM), MAGIC_BYTES))
     if is_columnar(head):
         raise Unreadable(
             "it is a Parquet or Arrow file, which cannot be read from a pipe or a packed file: unpack it "

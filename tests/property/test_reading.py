@@ -169,7 +169,12 @@ def came_of_damage(data: st.DataObject, path: Path, content: Content, packer: st
     went_in, none = items_of(path, good, options, piped=piped)
     assert not none
     came_out, rejects = items_of(path, bad, options, piped=piped)
-    assert came_out == went_in[: len(came_out)]
+    if content is warc_file and packer == "gz":  # goes on behind the damage, whose records it cannot number
+        left = [(each.id, each.text) for each in went_in]
+        for each in came_out:
+            left = left[left.index((each.id, each.text)) + 1 :]
+    else:
+        assert came_out == went_in[: len(came_out)]
     if came_out != went_in:  # a header has bytes that mean nothing for the content
         assert {each.source for each in rejects} == {"stdin" if piped else str(path)}
     ends = list(accumulate(map(len, members)))

@@ -3,10 +3,14 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import random
+import re
 import zlib
 from pathlib import Path
+from time import process_time
 from typing import Any
 
+import brotli
 import pytest
 import zstandard
 from hypothesis import given
@@ -15,7 +19,8 @@ from resiliparse.parse.encoding import map_encoding_to_html5
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from simhbase.corpus.record import Record, Reject, SourceReject
+from simhbase.corpus.record import InputOptions, Record, Reject, SourceReject
+from simhbase.corpus.sources import Sources
 from tests.reading import read, rejects, texts, write
 
 PAGE = "<html><body><nav>x</nav><p>中文正文在这里。</p></body></html>"
@@ -82,7 +87,13 @@ def test_pages_and_texts_that_were_fetched_are_documents(tmp_path):
     assert [(item.source, item.line) for item in items] == [(str(path), number) for number in (2, 3, 4, 5)]
 
 
-def test_everything_else_is_passed_over_without_a_word(tmp_path):
+def notes_of(path: Path, **options: Any) -> list[str]:
+    sources = Sources([str(path)], InputOptions(**options))
+    assert list(sources.chunks()) is not None
+    return [note.removeprefix(f"{path}: ") for note in sources.notes]
+
+
+def test_everything_else_is_passed_over_and_counted_where_it_may_be_missed(tmp_path):
     archive = Archive()
     archive.answer("http://x/1", b"gone", status="404 Not Found")
     archive.answer("http://x/2", b"", status="301 Moved", Location="http://x/3")
@@ -94,8 +105,13 @@ def test_everything_else_is_passed_over_without_a_word(tmp_path):
     archive.other("http://x/6", "conversion", b"%PDF", "application/pdf")
     archive.other("dns:x", "response", b"x. IN A 127.0.0.1", "text/dns")
     archive.answer("http://x/7", b"text", "text/plain")
-    assert texts(read(write(tmp_path / "x.warc", archive.data), max_record_bytes=1000)) == [
-        ("http://x/7", "text")
+    revisit = b"WARC/1.0\r\nWARC-Type: revisit\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
+    path = write(tmp_path / "x.warc", archive.data + revisit)
+    assert texts(read(path, max_record_bytes=1000)) == [("http://x/7", "text")]
+    assert notes_of(path) == [
+        "answers without Content-Type were not read: 1",
+        "answers of other protocols than HTTP that hold no page or plain text were not read: 1",
+        "revisits, whose contents are in other records, were not read: 1",
     ]
 
 
@@ -177,13 +193,66 @@ def test_an_archive_that_was_cut_short_gives_what_came_before_and_says_so(tmp_pa
     assert "cut short" in end.reason
 
 
-def test_damage_inside_what_is_packed_is_told(tmp_path):
+def members(data: bytes) -> list[int]:
+    """Where the records of a packed archive begin."""
+    return [found.start() for found in re.finditer(b"\x1f\x8b\x08", data)]
+
+
+@pytest.mark.parametrize("damaged", [[0], [1], [2], [1, 2], [0, 1, 2]])
+@pytest.mark.parametrize("at", [20, 60, -6])  # in the content, and in the check sum
+@pytest.mark.parametrize("is_pipe", [False, True])
+def test_a_damaged_member_does_not_cost_the_others(tmp_path, damaged, at, is_pipe):
     data = bytearray(three(packed=True).data)
-    begin = data.rindex(b"\x1f\x8b\x08")
-    data[begin + 20 : begin + 60] = bytes(40)
+    begins = [*members(data), len(data)]
+    for number in damaged:  # that of number 0 has no document
+        data[(begins[number] if at > 0 else begins[number + 1]) + at] ^= 1
+    path = write(tmp_path / "x.warc.gz", data)
+    with path.open("rb", buffering=0) as file:
+        pipe = io.BufferedReader(file)
+        pipe.seekable = lambda: False
+        items = read("-", stdin=pipe, format="warc") if is_pipe else read(path)
+    records = [item for item in items if isinstance(item, Record)]
+    assert [item.id[-1] for item in records] == [
+        name for number, name in enumerate("abc", 1) if number not in damaged
+    ]
+    (lost,) = rejects(items)
+    begin, size = begins[damaged[0]], begins[damaged[-1] + 1] - begins[damaged[0]]
+    assert lost == (
+        damaged[0] + 1,
+        None,
+        f"its gzip data is damaged: {size:,} bytes from byte {begin:,} on were skipped",
+    )
+
+
+def test_damage_of_the_last_member_is_told(tmp_path):
+    data = bytearray(three(packed=True).data)
+    data[members(data)[-1] + 30] ^= 1
     *records, end = read(write(tmp_path / "x.warc.gz", data))
     assert [item.id[-1] for item in records] == ["a", "b"]
     assert "its gzip data is damaged" in end.reason
+    assert "Nothing from byte" in end.reason
+
+
+def test_a_record_that_a_damaged_member_cut_does_not_swallow_the_next_one(tmp_path):
+    first, second = three().data, three(packed=True).data
+    torn = gzip.compress(first[:-4000]) + gzip.compress(first[-4000:], mtime=0)[:-9] + second
+    items = read(write(tmp_path / "x.warc.gz", torn))
+    assert [item.id[-1] for item in items if isinstance(item, Record)] == list("aabc")
+    assert [line for line, _, _ in rejects(items)] == [3, 4]
+
+
+def test_many_records_of_wrong_lengths_take_linear_time(tmp_path):
+    record = b"WARC/1.0\r\nContent-Length: 16000000\r\n\r\nx\r\n"
+    started = process_time()
+    items = read(write(tmp_path / "x.warc", record * 60_000))
+    assert len(items) == 60_000
+    assert process_time() - started < 5  # 60,000 copies of the rest took a minute
+
+
+def test_a_length_of_many_digits_is_none(tmp_path):
+    record = b"WARC/1.0\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\nx\r\n\r\n"
+    ((_, _, reason),) = rejects(read(write(tmp_path / "x.warc", record)))
+    assert reason.startswith("the record has no length")
 
 
 def test_a_record_that_lost_some_bytes_is_told(tmp_path):
@@ -293,8 +362,109 @@ def test_bodies_are_decoded_as_far_as_they_are_coded(tmp_path, body, headers):
     assert texts(read(write(tmp_path / "x.warc", archive.data))) == [("http://x/1", BODY.decode())]
 
 
-def test_a_body_that_was_cut_short_is_rejected(tmp_path):
-    body = gzip.compress(BODY)[:-12]
-    archive = Archive().answer("http://x/1", body, "text/plain", Content_Encoding="gzip")
-    ((_, name, reason),) = rejects(read(write(tmp_path / "x.warc", archive.data)))
-    assert (name, reason) == ("http://x/1", "its content ends in the middle")
+NOISE = random.Random(1).randbytes(2000).hex().encode()
+CODINGS = {
+    "gzip": gzip.compress(NOISE, mtime=0),
+    "deflate": zlib.compress(NOISE),
+    "DEFLATE": _raw_deflated(NOISE),
+    "br": brotli.compress(NOISE),
+    "zstd": zstandard.compress(NOISE),
+    "gzip, br": brotli.compress(gzip.compress(NOISE, mtime=0)),
+}
+
+
+@pytest.mark.parametrize("lost", [0, 1, 12, 1000])
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_coded_body_that_was_cut_short_is_rejected(tmp_path, coding, lost):
+    body = CODINGS[coding]
+    archive = Archive().answer("http://x/1", body[: len(body) - lost], "text/plain", Content_Encoding=coding)
+    items = read(write(tmp_path / "x.warc", archive.data))
+    if not lost:
+        assert texts(items) == [("http://x/1", NOISE.decode())]
+        return
+    ((_, name, reason),) = rejects(items)
+    assert name == "http://x/1"
+    assert "ends in the middle" in reason
+
+
+def test_a_coding_that_is_not_read_is_named(tmp_path):
+    archive = Archive().answer("http://x/1", CODINGS["br"], "text/plain", Content_Encoding="dcb")
+    ((_, _, reason),) = rejects(read(write(tmp_path / "x.warc", archive.data)))
+    assert reason == "its content is not in the coding that it names, or that is not read (dcb)"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"3\r\none\r\n4\r\n tw", "the last chunk is missing"),
+        (b"3\r\none\r\n4\r\n two\r\n", "the last chunk is missing"),
+        (b"3\r\none\r\nbroken", "one is damaged"),
+    ],
+)
+def test_chunks_that_are_missing_are_told(tmp_path, body, reason):
+    archive = Archive().answer("http://x/1", body, "text/plain", Transfer_Encoding="chunked")
+    ((_, name, said),) = rejects(read(write(tmp_path / "x.warc", archive.data)))
+    assert name == "http://x/1"
+    assert reason in said
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "reason"),
+    [
+        ("200 OK", {"Content_Length": "99999"}, "its content ends in the middle: 240 bytes of 99,999"),
+        ("206 Partial", {}, "the server sent only a part of it (status 206)"),
+        (
+            "206 Partial",
+            {"Content_Range": "bytes 0-239/1000"},
+            "the server sent only a part of it (status 206)",
+        ),
+        ("206 Partial", {"Content_Range": "bytes 0-239/240"}, None),
+        ("200 OK", {"Content_Length": "240"}, None),
+        ("200 OK", {"Content_Length": "999", "Transfer_Encoding": "chunked"}, None),
+    ],
+)
+def test_a_part_of_an_answer_is_no_document(tmp_path, status, headers, reason):
+    archive = Archive().answer("http://x/1", BODY, "text/plain", status, **headers)
+    found = rejects(read(write(tmp_path / "x.warc", archive.data)))
+    assert found == ([(2, "http://x/1", reason)] if reason else [])
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ("WARC-Truncated: length", "the crawler kept only its beginning (WARC-Truncated: length)"),
+        ("WARC-Segment-Number: 1", "it is one of several segments of a record: they are not joined"),
+    ],
+)
+def test_a_part_of_a_record_is_no_document(tmp_path, header, reason):
+    data = three().data.replace(
+        b"WARC-Target-URI: http://x/b\r\n", b"WARC-Target-URI: http://x/b\r\n%b\r\n" % header.encode()
+    )
+    assert rejects(read(write(tmp_path / "x.warc", data))) == [(3, "http://x/b", reason)]
+
+
+def test_bodies_that_differ_from_their_headers_are_counted(tmp_path):
+    archive = Archive().answer("http://x/1", BODY, "text/plain", Content_Encoding="gzip", Content_Length="9")
+    path = write(tmp_path / "x.warc", archive.data)
+    assert texts(read(path)) == [("http://x/1", BODY.decode())]
+    assert notes_of(path) == [
+        "answers are longer than their Content-Length, and were read to their ends: 1",
+        "answers have not the Content-Encoding that they name, and were read as they are: 1",
+    ]
+
+
+def test_answers_of_other_protocols_are_read_whole(tmp_path):
+    archive = Archive().other("ftp://x/1", "response", b"Title: a\n\ntext", "text/plain")
+    assert texts(read(write(tmp_path / "x.warc", archive.data))) == [("ftp://x/1", "Title: a\n\ntext")]
+
+
+@pytest.mark.parametrize(
+    "block", [b"", b"no answer", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nx"]
+)
+def test_what_is_no_answer_of_a_web_server_is_told(tmp_path, block):
+    head = b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://x/1\r\n"
+    more = b"Content-Type: application/http\r\nContent-Length: %d\r\n\r\n%b\r\n\r\n"
+    data = head + more % (len(block), block)
+    ((_, name, reason),) = rejects(read(write(tmp_path / "x.warc", data)))
+    assert name == "http://x/1"
+    assert reason.startswith("the record does not begin with the last answer of a web server")
