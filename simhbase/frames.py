@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from simhbase.errors import Conflict, Undecided, UsageError
+from simhbase.errors import BadInput, Conflict, Undecided, UsageError
+from simhbase.ids import IDS_ARE, id_of, is_integer, may_be_id
 from simhbase.model import Claim, Document, Lookup, Match
 from simhbase.notebook import html_table
 
@@ -66,7 +68,8 @@ class _Absent:
 
 class GivenRow(NamedTuple):
     """A document or text as it was given. id: None if it has none; problem: why it cannot be used; value: of
-    the field that was asked for, None if missing; is_integer: the text has the digits of one."""
+    the field that was asked for, None if missing; is_integer: the text has the digits of one; given_id: the
+    id before it became a text."""
 
     id: str | None
     text: str
@@ -74,20 +77,16 @@ class GivenRow(NamedTuple):
     problem: str | None = None
     value: Any = None
     is_integer: bool = False
+    given_id: Any = None
 
 
-def document_rows(
-    given: Documents, fields: Fields = Fields(), *, need_ids: bool = True
-) -> Iterator[GivenRow]:
+def document_rows(given: Documents, fields: Fields = Fields()) -> Iterator[GivenRow]:
     """Documents in order; those without a usable id or text have a problem. Raises UsageError for what is no
     document, and for a frame without the columns."""
     if isinstance(given, str | Document):
         raise UsageError("one document was given: put it into a list, [Document(id, text)]")
-    rows = _rows(given, fields, "documents", need_ids=need_ids)
-    return (
-        _checked(number, *row, need_id=need_ids, integers=fields.fingerprints)
-        for number, row in enumerate(rows)
-    )
+    rows = _rows(given, fields, "documents", need_ids=True)
+    return (_checked(number, *row, need_id=True) for number, row in enumerate(rows))
 
 
 def text_rows(given: Texts, fields: Fields = Fields()) -> Iterator[GivenRow]:
@@ -95,7 +94,9 @@ def text_rows(given: Texts, fields: Fields = Fields()) -> Iterator[GivenRow]:
     if isinstance(given, str):
         raise UsageError(f"one string was given for texts: put it into a list, [{given[:40]!r}]")
     rows = _rows(given, fields, "texts", need_ids=False)
-    return (_checked(number, *row, need_id=False) for number, row in enumerate(rows))
+    return (
+        _checked(number, *row, need_id=False, integers=fields.fingerprints) for number, row in enumerate(rows)
+    )
 
 
 def chunks(rows: Iterable[GivenRow], most: int = CHUNK_ROWS) -> Iterator[list[GivenRow]]:
@@ -149,7 +150,14 @@ def _pandas_rows(frame: Any, fields: Fields, *, need_ids: bool) -> Iterator[_Val
     # Not by its Arrow stream, which copies the whole frame, and is refused for one column of mixed types.
     names = _columns(list(frame.columns), fields, need_ids=need_ids)
     nothing = [None] * len(frame)
-    return zip(*(nothing if name is None else frame[name] for name in names), strict=True)
+    columns = [nothing if name is None else frame[name] for name in names]
+    _require_types(names, list(map(_of_one_type, columns)), fields)
+    return zip(*columns, strict=True)
+
+
+def _of_one_type(column: Any) -> Iterable[Any]:
+    """A pandas column; nothing for one of objects, whose values can have different types."""
+    return column if getattr(column, "dtype", None) != "object" else ()
 
 
 def _arrow_rows(frame: Any, fields: Fields, *, need_ids: bool) -> Iterator[_Values]:
@@ -159,7 +167,7 @@ def _arrow_rows(frame: Any, fields: Fields, *, need_ids: bool) -> Iterator[_Valu
     else:
         batch = arrow.record_batch(frame)
         batches = arrow.RecordBatchReader.from_batches(batch.schema, [batch])
-    return _batch_rows(batches, _columns(batches.schema.names, fields, need_ids=need_ids))
+    return _batch_rows(batches, _columns(batches.schema.names, fields, need_ids=need_ids), fields)
 
 
 def _pyarrow(what: str) -> Any:
@@ -173,13 +181,31 @@ def _pyarrow(what: str) -> Any:
     return pyarrow
 
 
-def _batch_rows(batches: Any, names: Sequence[str | None]) -> Iterator[_Values]:
+def _batch_rows(batches: Any, names: Sequence[str | None], fields: Fields) -> Iterator[_Values]:
     for whole in batches:
         for start in range(0, whole.num_rows, BATCH_ROWS):
             batch = whole.slice(start, BATCH_ROWS)
             nothing = [None] * batch.num_rows
-            columns = (nothing if name is None else batch.column(name).to_pylist() for name in names)
+            columns = [nothing if name is None else batch.column(name).to_pylist() for name in names]
+            _require_types(names, columns, fields)
             yield from zip(*columns, strict=True)
+
+
+def _require_types(names: Sequence[str | None], columns: Sequence[Iterable[Any]], fields: Fields) -> None:
+    """Raise UsageError if the values of a typed column cannot be ids or texts, as its first one shows."""
+    may_be_text = partial(_may_be_text, integers=fields.fingerprints)
+    for (name, column), is_usable, parameter, wanted in (
+        ((names[0], columns[0]), may_be_id, "id_field", IDS_ARE),
+        ((names[1], columns[1]), may_be_text, "text_field", "texts are needed"),
+    ):
+        first = next((value for value in column if not _is_missing(value)), None)
+        if first is not None and not is_usable(first):
+            kind = type(first).__name__
+            raise UsageError(f"column {name!r} has values of type {kind}: {wanted}", parameter=parameter)
+
+
+def _may_be_text(value: object, *, integers: bool) -> bool:
+    return isinstance(value, str) or (integers and is_integer(value))
 
 
 def _columns(there: Sequence[Any], fields: Fields, *, need_ids: bool) -> tuple[str | None, ...]:
@@ -224,11 +250,14 @@ def _checked(
     number: int, given_id: Any, text: Any, tags: Any, value: Any, *, need_id: bool, integers: bool = False
 ) -> GivenRow:
     """A row with its values converted. number: of the row, from 0; integers: texts may be integers."""
-    row_id, problem = _id(given_id)
+    try:
+        row_id, problem = None if _is_missing(given_id) else id_of(given_id), None
+    except BadInput as error:
+        row_id, problem = None, str(error)
     if row_id is None and need_id:
         problem = f"row {number}: {problem or 'the id is missing'}"
-    is_integer = integers and hasattr(text, "__index__") and not isinstance(text, bool)
-    if is_integer:
+    has_digits = integers and is_integer(text)
+    if has_digits:
         text = str(text.__index__())
     if isinstance(text, _Absent):
         problem = problem or f"there is no field {text.field!r}"
@@ -238,18 +267,8 @@ def _checked(
     named, wrong_tags = ({}, None) if _is_missing(tags) else _tags(tags)
     problem = problem or wrong_tags
     text = "" if problem else str(text)  # NumPy has its own
-    return GivenRow(row_id, text, named, problem, None if _is_missing(value) else value, is_integer)
-
-
-def _id(value: Any) -> tuple[str | None, str | None]:
-    """The id, and what is wrong with it. Integers, also NumPy's, become texts."""
-    if isinstance(value, str):
-        return str(value), None
-    if _is_missing(value):
-        return None, None
-    if hasattr(value, "__index__") and not isinstance(value, bool):
-        return str(value.__index__()), None
-    return None, f"the id is {shown(value)}: ids are texts or integers"
+    value = None if _is_missing(value) else value
+    return GivenRow(row_id, text, named, problem, value, has_digits, None if row_id is None else given_id)
 
 
 def _tags(value: Any) -> tuple[dict[str, str], str | None]:
@@ -300,10 +319,8 @@ class Results(list[Result]):
             "matches": matches,
             "also_at": matches,
         }
-        columns = self.columns()
-        return arrow.table(
-            {name: arrow.array(values, types.get(name, arrow.string())) for name, values in columns.items()}
-        )
+        columns = {name: _column(arrow, values, types.get(name)) for name, values in self.columns().items()}
+        return arrow.table(columns)
 
     def to_pandas(self) -> Any:
         """The results as a pandas.DataFrame. Needs pandas and pyarrow."""
@@ -313,14 +330,24 @@ class Results(list[Result]):
         return html_table(self.columns())
 
 
+def _column(arrow: Any, values: list[Any], kind: Any) -> Any:
+    """An Arrow array. kind: None for the type of the values, texts if they have several."""
+    with suppress(arrow.ArrowException, OverflowError):
+        found = arrow.array(values, kind)
+        if kind is not None or found.null_count < len(found):
+            return found
+    return arrow.array([None if value is None else str(value) for value in values], arrow.string())
+
+
 class LookupList(Results[Lookup]):
     """Lookups in the order of the queries, as a list and as columns.
 
-    ids: of the queries, None where there is none. Columns: id; fingerprint; match, distance and similarity
-    of the nearest match, null if there is none; matches, all of them; truncated; reason.
+    ids: of the queries, as they were given, None where there is none. Columns: id; fingerprint; match,
+    distance and similarity of the nearest match, null if there is none; matches, all of them; truncated;
+    reason.
     """
 
-    def __init__(self, lookups: Iterable[Lookup] = (), ids: Iterable[str | None] | None = None) -> None:
+    def __init__(self, lookups: Iterable[Lookup] = (), ids: Iterable[Any] | None = None) -> None:
         super().__init__(lookups)
         self.ids = [None] * len(self) if ids is None else list(ids)
 
@@ -337,11 +364,18 @@ class LookupList(Results[Lookup]):
 
 class ClaimList(Results[Claim]):
     """Claims in the order of the documents, as a list and as columns: id; outcome; fingerprint; match,
-    distance and similarity of the nearest stored document; also_at; reason."""
+    distance and similarity of the nearest stored document; also_at; reason.
+
+    ids: of the documents, as they were given.
+    """
+
+    def __init__(self, claims: Iterable[Claim] = (), ids: Iterable[Any] = ()) -> None:
+        super().__init__(claims)
+        self.ids = list(ids)
 
     def columns(self) -> dict[str, list[Any]]:
         return {
-            "id": [each.id for each in self],
+            "id": self.ids,
             "outcome": [each.outcome for each in self],
             "fingerprint": [None if each.fingerprint is None else str(each.fingerprint) for each in self],
             **_nearest([each.match or next(iter(each.also_at), None) for each in self]),

@@ -58,7 +58,8 @@ def match(
     ids_limit: int,
     output: Output,
 ) -> None:
-    """Find near-duplicates of documents among those of other files, without a store.
+    """Find near-duplicates of documents among those of other files, without a store. If the files are the
+    same, each document is looked up among the others.
 
     Matches are listed nearest first. By default MinHash finds nearly all texts with a similarity of at least
     0.7, which are then compared exactly. Fingerprints are held in memory, texts and ids in temporary files.
@@ -74,10 +75,13 @@ def match(
     inputs.require_outputs()
     if [*against, *inputs.paths].count(STDIN) > 1:
         raise UsageError("standard input can only be read once: give the queries or the documents as files")
+    is_itself = inputs.are_those_of(searched)
     are_fingerprints = bool(fingerprints) or inputs.options.fingerprint_field is not None
     with (
         inputs.noting_rejects() as rejects,
-        closing(Corpus.of(profile, min_similarity, ids_limit, of_texts=not are_fingerprints)) as corpus,
+        closing(
+            Corpus.of(profile, min_similarity, ids_limit + is_itself, of_texts=not are_fingerprints)
+        ) as corpus,
     ):
         if corpus.tells_similarity and are_fingerprints:
             raise UsageError("similarity cannot be computed from fingerprints: give the texts")
@@ -89,6 +93,6 @@ def match(
         if values:
             found = corpus.of_fingerprints(values)
             asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
-        others = answers_to(inputs, corpus, corpus.trim, corpus.of_records, rejects)
+        others = answers_to(inputs, corpus, corpus.trim, corpus.of_records, rejects, exclude_self=is_itself)
         answer(asked, others, inputs.paths, rejects, output, exact=True)
     end(rejects.counts, inputs)

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from glob import has_magic
 from itertools import chain, islice
 from pathlib import Path
@@ -23,7 +23,7 @@ from simhbase.corpus.outputs import (
     part_of,
     plain_target,
 )
-from simhbase.corpus.paths import expand, is_taken, local_path
+from simhbase.corpus.paths import expand, is_taken, local_path, names_nothing
 from simhbase.corpus.record import Chunk, InputOptions, ReadItems
 from simhbase.corpus.rejects import Outcome, Rejects
 from simhbase.corpus.watcher import NULL_WATCHER, Watcher
@@ -32,7 +32,8 @@ from simhbase.machine import usable_threads
 from simhbase.parallel import require_some
 
 if TYPE_CHECKING:
-    from simhbase.frames import Documents
+    from simhbase.corpus.given import GivenRows
+    from simhbase.frames import Documents, Texts
 
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
@@ -48,7 +49,7 @@ class Inputs:
     that extract the text of HTML, only for inputs that may have pages; by default as many as there are cores
     and memory for. rejects: file for rejected records, as JSON lines; max_rejects: the job fails above this
     number. watcher: receives progress and messages. rows: documents in place of files: a frame, or what else
-    `Index.add` takes; options name their fields, and rows without ids are named by their number.
+    `Index.find_many` takes; options name their fields, and rows without ids are named by their number.
 
     Raises UsageError for invalid arguments.
     """
@@ -60,7 +61,7 @@ class Inputs:
     rejects: Path | None = None
     max_rejects: float | None = None
     watcher: Watcher = NULL_WATCHER
-    rows: Documents | None = field(default=None, repr=False)
+    rows: Texts | GivenRows | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Accepts Path objects, too, and a single path, for untyped callers."""
@@ -95,20 +96,52 @@ class Inputs:
         return found in FORMATS_OF_PAGES or (found is None and not is_one_file)
 
     @classmethod
-    def of(cls, given: Inputs | str | Path | Iterable[str | Path] | Documents) -> Self | Inputs:
-        """Convert one or several paths, or rows, to Inputs with default options."""
+    def of(
+        cls,
+        given: Inputs | str | Path | Iterable[str | Path] | Documents | None,
+        texts: Texts | None = None,
+    ) -> Self | Inputs:
+        """Convert one or several paths, or rows, or texts, to Inputs with default options. Raises UsageError
+        for paths that name nothing at all, which are probably texts."""
+        if (given is None) == (texts is None):
+            raise UsageError("give files or documents, or else texts", parameter="texts")
+        if texts is not None:
+            return cls(rows=texts)
         if isinstance(given, Inputs):
             return given
+        paths: Sequence[str | Path] | None = None
         if isinstance(given, (str, Path)):
-            return cls([str(given)])
-        if isinstance(given, Sequence) and all(isinstance(path, (str, Path)) for path in given):
-            return cls(list(map(str, given)))
-        if isinstance(given, Iterator):  # of paths, as of Path.glob, or of documents
+            paths = [given]
+        elif isinstance(given, Sequence) and all(isinstance(path, (str, Path)) for path in given):
+            paths = given
+        elif isinstance(given, Iterator):  # of paths, as of Path.glob, or of documents
             first = list(islice(given, 1))
             given = chain(first, given)
             if first and isinstance(first[0], (str, Path)):
-                return cls(list(map(str, given)))
-        return cls(rows=cast("Documents", given))
+                paths = [*given]
+        if paths is None:
+            return cls(rows=cast("Documents", given))
+        if paths and all(str(path) != STDIN and names_nothing(str(path)) for path in paths):
+            others = f", and neither do the {len(paths) - 1:,} others" if len(paths) > 1 else ""
+            raise UsageError(
+                f"{str(paths[0])!r:.80} names no file{others}. Texts are given by texts=[...], documents as "
+                "(id, text) pairs"
+            )
+        return cls(list(map(str, paths)))
+
+    def with_fields(self, id_field: str | None, text_field: str | None) -> Inputs:
+        """These inputs with other names of fields, if they are given."""
+        options = self.options
+        named = replace(
+            options, id_field=id_field or options.id_field, text_field=text_field or options.text_field
+        )
+        return replace(self, options=named)
+
+    def are_those_of(self, other: Inputs) -> bool:
+        """True for the same files or rows."""
+        if self.rows is not None or other.rows is not None:
+            return self.rows is other.rows
+        return sorted(self.paths) == sorted(other.paths)
 
     def require_files(self) -> None:
         """Raise UsageError for rows, where files are read several times, or again after a crash."""

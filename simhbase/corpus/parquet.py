@@ -23,6 +23,7 @@ from simhbase.corpus.record import (
 from simhbase.corpus.rows import distinct_names, whole_row
 from simhbase.corpus.utf8 import Utf8
 from simhbase.errors import BadInput
+from simhbase.ids import IDS_ARE, id_of
 
 MAGIC, ARROW_MAGIC = b"PAR1", b"ARROW1"
 _ARROW_STREAM = b"\xff\xff\xff\xff"  # as data sets of Hugging Face
@@ -130,13 +131,27 @@ class _Column:
     def name(self) -> str:
         return ".".join(self.path)
 
-    def cells(self, batch: Any) -> list[bytes | None]:
-        """The values of a batch's rows as UTF-8 texts; binary values unchanged."""
-        from pyarrow import compute, large_binary, string
+    def array(self, batch: Any) -> Any:
+        """The column of a batch."""
+        from pyarrow import compute
 
         array = batch.column(batch.schema.names.index(self.path[0]))
         for step in self.path[1:]:
             array = compute.struct_field(array, step)
+        return array
+
+    def ids(self, batch: Any) -> list[Any]:
+        """The values of a batch's rows, texts and integers as UTF-8."""
+        from pyarrow import types
+
+        is_plain = _is_text(self.type) or types.is_integer(self.type)
+        return self.cells(batch) if is_plain else list(self.array(batch).to_pylist())
+
+    def cells(self, batch: Any) -> list[bytes | None]:
+        """The values of a batch's rows as UTF-8 texts; binary values unchanged."""
+        from pyarrow import large_binary, string
+
+        array = self.array(batch)
         # Cast by Arrow: Python has no nanosecond timestamps, and rejects texts that are not UTF-8.
         texts = array if _is_text(self.type) else array.cast(string())
         cells: list[bytes | None] = texts.cast(large_binary()).to_pylist()
@@ -167,8 +182,8 @@ class _Columns:
             raise _wrong(content, wanted, options.content_hint)
         has_id = options.id_from == "field"
         chosen = _found(there, options.id_field, ID_HINT) if has_id else None
-        if chosen and not (_is_text(chosen.type) or types.is_integer(chosen.type)):
-            raise _wrong(chosen, "ids are texts or integers", ID_HINT)
+        if chosen and not (_is_text(chosen.type) or _is_number(chosen.type) or _is_uuid(chosen.type)):
+            raise _wrong(chosen, IDS_ARE, ID_HINT)
         value = None if options.value_field is None else _found(there, options.value_field, VALUE_HINT)
         if value and (types.is_nested(value.type) or types.is_boolean(value.type)):
             raise _wrong(value, "texts or numbers are compared", VALUE_HINT)
@@ -187,7 +202,7 @@ class _Columns:
     ) -> Iterator[Raw | Reject]:
         """The rows of a batch. row: number of rows before it; utf8: converts bytes."""
         nothing: list[bytes | None] = [None] * batch.num_rows
-        ids = self.id.cells(batch) if self.id else nothing
+        ids = self.id.ids(batch) if self.id else nothing
         values = self.value.cells(batch) if self.value else nothing
         tags = zip(*(each.cells(batch) for each in self.tags), strict=True) if self.tags else repeat(())
         is_found = options.encoding == "auto" and _is_binary(self.content.type)
@@ -361,17 +376,27 @@ def _is_integer(kind: Any, bits: int) -> bool:
     return bool(bits == 64 and (types.is_int64(kind) or types.is_uint64(kind)))
 
 
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _is_uuid(kind: Any) -> bool:
+    return getattr(kind, "extension_name", None) == "arrow.uuid"
+
+
 def _is_binary(kind: Any) -> bool:
     from pyarrow import types
 
     return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
 
 
-def _id(column: _Column, value: bytes | None) -> str:
+def _id(column: _Column, value: Any) -> str:
     if value is None:
-        raise BadInput(f"column {column.name!r} is null: ids are texts or integers")
+        raise BadInput(f"column {column.name!r} is null: {IDS_ARE}")
     try:
-        return value.decode()
+        return value.decode() if isinstance(value, bytes) else id_of(value)
     except UnicodeDecodeError as error:
         raise BadInput(f"the id is not UTF-8 at byte {error.start + 1}") from error
 

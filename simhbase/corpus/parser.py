@@ -28,6 +28,7 @@ from simhbase.corpus.record import (
     Value,
 )
 from simhbase.errors import BadInput
+from simhbase.ids import IDS_ARE, id_of
 from simhbase.index.rows import id_problem
 from simhbase.index.tags import Tags, tags_problem
 from simhbase.text.html import extract_html
@@ -79,7 +80,8 @@ class Parser:
                 record_id = self._id(raw, text_id)
             value, tags = self._value(raw, fields), self._tags(raw, fields)
             line = fields.text.strip().encode() if fields and self.options.whole_rows else None
-            return Record(raw.source, raw.line, record_id or "", text, fingerprint, line, value, tags)
+            name = record_id or ""
+            return Record(raw.source, raw.line, name, text, fingerprint, line, value, tags, raw.is_named)
         except BadInput as error:
             return Reject(raw.source, raw.line, record_id, str(error))
 
@@ -94,13 +96,16 @@ class Parser:
         return self._decode(raw, raw.id) if isinstance(raw.id, bytes) else raw.id
 
     def _id(self, raw: Raw, value: Any) -> str:
-        if isinstance(value, bool) or not isinstance(value, (str, int)):
-            raise BadInput(
-                f"field {self.options.id_field!r} is {TYPE_NAMES[type(value)]}: ids are texts or integers"
-            )
-        if value == "":
+        try:
+            given = value if isinstance(value, str) else id_of(value)
+        except BadInput as error:
+            if isinstance(value, float):
+                raise
+            kind = TYPE_NAMES[type(value)]
+            raise BadInput(f"field {self.options.id_field!r} is {kind}: {IDS_ARE}") from error
+        if not given:
             raise BadInput("the id is empty")
-        record_id = f"{_prefix(self.options.id_prefix, raw.source)}{value}"
+        record_id = f"{_prefix(self.options.id_prefix, raw.source)}{given}"
         if problem := id_problem(record_id):
             raise BadInput(problem)
         return record_id

@@ -38,7 +38,7 @@ def read(
 ) -> Generator[AnyOutcome, None, None]:
     """See `Inputs.each`."""
     how = inputs.options
-    sources = Sources(inputs.paths, how) if inputs.rows is None else GivenRows(inputs.rows, how)
+    sources = Sources(inputs.paths, how) if inputs.rows is None else GivenRows.of(inputs.rows, how)
     with (
         inputs.watcher.progress("documents", sources.total) as advance,
         closing(extracted(left(sources.chunks()), how, inputs.processes)) as chunks,
@@ -57,8 +57,9 @@ def _tell(watcher: Watcher, sources: Sources | GivenRows) -> None:
         watcher.note(note)
     if more := sources.notes[NOTES:]:
         watcher.note(f"and the same of {len(more):,} more")
-    for message in files_left_out(sources.left_out):
-        watcher.note(message)
+    if sources.left_out:
+        for message in files_left_out(sources.left_out):
+            watcher.note(message)
 
 
 def extracted(

@@ -168,7 +168,7 @@ class Raw(NamedTuple):
     it is in the JSON object or derived from the text. data: bytes of a text, fingerprint, HTML page or JSON
     object, or the decimal digits of an integer (a fingerprint). value: the cell of value_field, for rows.
     encoding: of the bytes, if the file states it; None uses the options. tags: the cells of tag_fields, for
-    rows.
+    rows. is_named: False for a row of a program without an id, whose name is compared with no other.
     """
 
     source: str
@@ -179,6 +179,7 @@ class Raw(NamedTuple):
     holds: Literal["text", "page", "json", "integer"] = "text"
     encoding: str | None = None
     tags: tuple[bytes | None, ...] = ()
+    is_named: bool = True
 
 
 class Record(NamedTuple):
@@ -186,7 +187,7 @@ class Record(NamedTuple):
 
     json: with `whole_rows` its JSON line, in UTF-8 and without line break (see with_its_id for ids with a
     prefix), or that of a whole row; None in other formats. value: for choosing which duplicate to keep, if
-    present.
+    present. is_named: as in Raw.
     """
 
     source: str
@@ -197,6 +198,7 @@ class Record(NamedTuple):
     json: bytes | None = None
     value: Value | None = None
     tags: Tags = ()
+    is_named: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ def measured(trim: Callable[[Record], Record], record: Record) -> Record:
 
 def without_content(record: Record) -> Record:
     """The record without its text and JSON line."""
-    source, line, name, _, fingerprint, _, value, tags = record
-    return Record(source, line, name, None, fingerprint, None, value, tags)
+    source, line, name, _, fingerprint, _, value, tags, is_named = record
+    return Record(source, line, name, None, fingerprint, None, value, tags, is_named)
 
 
 def unique_trim(options: InputOptions) -> Callable[[Record], Record]:

@@ -12,7 +12,7 @@ from itertools import starmap
 from operator import index
 from time import monotonic
 from types import TracebackType
-from typing import Self, TypeVar, get_args
+from typing import Any, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -343,6 +343,7 @@ class Index:
                     claims += self._annotated(chunk)
                 else:
                     claims += self._claimed(self._claim_request(chunk, timeout)).claims
+                claims.ids += (row.given_id for row in chunk)
                 count(len(chunk))
         return claims
 
@@ -603,14 +604,14 @@ class Index:
     def _find_rows(
         self, texts: Texts, query: Query, fields: Fields = _FIELDS, progress: Progress = no_progress
     ) -> LookupList:
-        lookups, ids = list[Lookup](), list[str | None]()
+        lookups, ids = list[Lookup](), list[Any]()
         rows = text_rows(texts, fields)
         with counting(progress, "texts", lambda: length(texts)) as count:
             for chunk in chunks(rows):
                 found = self._fingerprinted(chunk)
                 near = iter(self.find_batch(found.fingerprints[found.accepted], query))
                 lookups += (Lookup(None, reason=reason) if reason else next(near) for reason in found.reasons)
-                ids += (row.id for row in chunk)
+                ids += (row.given_id for row in chunk)
                 count(len(chunk))
         return LookupList(lookups, ids)
 

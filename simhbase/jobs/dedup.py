@@ -13,6 +13,7 @@ from typing import cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.corpus.given import GivenRows
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Value
@@ -22,7 +23,7 @@ from simhbase.corpus.unique_output import require_written
 from simhbase.corpus.watcher import ProgressOnly, Watcher
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.frames import Documents
+from simhbase.frames import Documents, Texts
 from simhbase.index import open_index
 from simhbase.jobs.dates import DateOrder
 from simhbase.jobs.dedup_files import DedupFiles, folder_of
@@ -63,9 +64,10 @@ def dedup(
 
 @overload
 def dedup(
-    inputs: Documents,
+    inputs: Documents | None = None,
     profile: Profile | Mapping[str, object] | None = None,
     *,
+    texts: Texts | None = None,
     id_field: str | None = None,
     text_field: str | None = None,
     min_similarity: float | None = None,
@@ -82,9 +84,10 @@ def dedup(
 
 
 def dedup(
-    inputs: Inputs | str | Path | Sequence[str | Path] | Documents,
+    inputs: Inputs | str | Path | Sequence[str | Path] | Documents | None = None,
     profile: Profile | Mapping[str, object] | None = None,
     *,
+    texts: Texts | None = None,
     id_field: str | None = None,
     text_field: str | None = None,
     min_similarity: float | None = None,
@@ -103,7 +106,8 @@ def dedup(
 
     inputs: files; or documents in Python: a frame (pandas, polars, Arrow), a data set, or an iterable of
     dicts, pairs or Document objects. For these the report is a DedupedRows, whose `frame` has the kept rows,
-    and `removed` the reasons for the others. A row without an id gets its number, from 0.
+    and `removed` the reasons for the others. A row without an id is named by its number, from 0: `row 0`.
+    texts: in place of `inputs`, a list of texts, a column, or what else `find_many` takes.
     id_field, text_field: names of fields, None for those of the options of `inputs` ("id", "text").
 
     profile: a Profile, or some of its parameters by name. The default is MinHash, which finds nearly all
@@ -131,14 +135,10 @@ def dedup(
     Takes about 50 bytes of memory per document, and the size of its value if `keep` needs one. Ids,
     fingerprints, sketches, records and, if compared, texts are spooled to disk, beside the output files or
     else in the folder for temporary files. Raises UsageError for invalid arguments, before anything is read;
-    TooManyRejects; the errors of opening the store.
+    BadInput if no row could be read; TooManyRejects; the errors of opening the store.
     """
-    inputs = Inputs.of(inputs)
+    inputs = Inputs.of(inputs, texts).with_fields(id_field, text_field)
     options = inputs.options
-    options = replace(
-        options, id_field=id_field or options.id_field, text_field=text_field or options.text_field
-    )
-    inputs = replace(inputs, options=options)
     if progress is not None:
         inputs = replace(inputs, watcher=ProgressOnly(progress))
     if inputs.rows is not None and unique:
@@ -162,9 +162,9 @@ def dedup(
         values = None if preferred is None else _Values(preferred, options, inputs.watcher)
         rejects = stack.enter_context(inputs.noting_rejects())
         folder = folder_of(unique, duplicates, evidence)
-        texts = None
+        spooled_texts = None
         if options.fingerprint_field is None and (least or evidence):
-            texts = stack.enter_context(closing(SpooledTexts(criteria.profile, least, folder)))
+            spooled_texts = stack.enter_context(closing(SpooledTexts(criteria.profile, least, folder)))
         spooled = SpooledRows(folder, criteria.nothing.values)
         sketches = SpooledRows(folder, criteria.nothing.sketches)
         stack.callback(spooled.close)
@@ -174,14 +174,15 @@ def dedup(
         asked = {option: Path(path) for option, path in given.items() if path}
         rule = criteria.rule(least, chains=chains)
         stored_rule = stored.rule if stored else rule
-        files = DedupFiles(stack, asked, inputs, folder, rule, stored_rule, texts)
-        rows = None if inputs.rows is None else RowsSeen()
-        trim = unique_trim(options) if unique else text_only if texts else without_content
+        files = DedupFiles(stack, asked, inputs, folder, rule, stored_rule, spooled_texts)
+        rows = None if inputs.rows is None else RowsSeen(GivenRows.of(inputs.rows, options))
+        trim = unique_trim(options) if unique else text_only if spooled_texts else without_content
         if preferred and preferred.field is None:
             trim = partial(measured, trim)
         fingerprinter = None if options.fingerprint_field else criteria.profile.fingerprinter()
         work = ChunkFingerprinter(Parser(options), fingerprinter, trim, keep_rejected)
-        batches = stack.enter_context(closing(inputs.each(work)))
+        read = replace(inputs, rows=rows.rows) if rows else inputs
+        batches = stack.enter_context(closing(read.each(work)))
         for batch in without_repeats(batches):
             rejects.note(batch)
             sources.append(batch)
@@ -190,17 +191,19 @@ def dedup(
             rest = stored.rest(batch, files, rows) if stored else batch
             spooled.append(rest.fingerprints.values)
             sketches.append(rest.fingerprints.sketches)
-            for each in (texts, values, files):
+            for each in (spooled_texts, values, files):
                 if each:
                     each.append(rest)
         fingerprints = FingerprintBatch(cast(NDArray[np.uint64], spooled), cast(NDArray[np.uint8], sketches))
-        exact = texts.exact() if texts and least else None
+        exact = spooled_texts.exact() if spooled_texts and least else None
         scheme = criteria.scheme(len(fingerprints))
         if least and (missing := scheme.missing(least)):
             inputs.watcher.note(missing)
         matcher = Matcher(fingerprints, scheme, criteria.bounds, exact, inputs.watcher.progress)
         grouped = (groups if chains else stars)(matcher, values.order() if values else None)
         if rejects.counts.nothing_read:
+            if rows:
+                raise BadInput(f"no row could be read: {rows.first_problem}")
             files.abandon()
         files.write(grouped)
         # Which of all documents match no stored one.
@@ -208,7 +211,7 @@ def dedup(
         unique_of_all = free.copy()
         unique_of_all[free] = grouped.unique
         found = sources.reports(unique_of_all)
-        repeats = texts.repeats if texts else lambda document: False
+        repeats = spooled_texts.repeats if spooled_texts else lambda document: False
         about = warnings_about(grouped, sources.gathered(grouped, free), files.ids, repeats)
         for warning in [*warnings_of(found), *about]:
             inputs.watcher.note(warning)
@@ -220,9 +223,9 @@ def dedup(
             duplicates_of_stored=int(np.count_nonzero(~free)),
             seconds=monotonic() - start,
         )
-        if rows is None or inputs.rows is None:
+        if rows is None:
             return report
-        return rows.report(report, inputs.rows, free, grouped, files.ids, texts, rule, stored_rule)
+        return rows.report(report, free, grouped, files.ids, spooled_texts, rule, stored_rule)
 
 
 class _StoredMatches:

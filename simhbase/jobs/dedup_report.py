@@ -38,8 +38,8 @@ class DedupReport:
 
     documents: all documents read, including rejected ones; unique: documents kept (one per group, and those
     in no group); duplicates: the others; duplicates_of_stored: those that match a stored document, with
-    `against`; groups: groups of two or more. unreadable_sources: files and folders that could not be read;
-    unusable_sources: files of at least 10 records, of which fewer than a tenth could be used.
+    `against`; group_count: number of groups of two or more. unreadable_sources: files and folders that could
+    not be read; unusable_sources: files of at least 10 records, of which fewer than a tenth could be used.
     sources: the given files and folders in input order (if more than 100, those with the most duplicates).
     largest: the five largest groups. counts: rejected records and unreadable sources, by kind; if nothing
     could be read (`counts.nothing_read`), the command fails.
@@ -49,7 +49,7 @@ class DedupReport:
     unique: int
     duplicates: int
     duplicates_of_stored: int
-    groups: int
+    group_count: int
     rejected: int
     unreadable_sources: int
     unusable_sources: tuple[str, ...]
@@ -153,7 +153,7 @@ def report_of(
         unique=kept,
         duplicates=len(grouped.unique) + duplicates_of_stored - kept,
         duplicates_of_stored=duplicates_of_stored,
-        groups=grouped.count,
+        group_count=grouped.count,
         rejected=counts.rejected,
         unreadable_sources=counts.unreadable_sources,
         unusable_sources=counts.unusable_sources,

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.corpus.given import GivenRows
 from simhbase.corpus.record import Record, Reject, WithoutFingerprint
 from simhbase.errors import UsageError
-from simhbase.frames import Documents, Results, is_frame
+from simhbase.frames import Results, Texts, is_frame
 from simhbase.jobs.dedup_files import columns_of
 from simhbase.jobs.dedup_report import DedupReport
 from simhbase.jobs.evidence import Rule
@@ -24,15 +25,16 @@ from simhbase.notebook import html_table
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A row that was removed. row: its number, from 0; reason: the rule by which it matches `duplicate_of`,
-    the id that is kept (None for rows that could not be used); group: the id of its group's first document;
-    distance, similarity: to `duplicate_of`, None if unknown."""
+    """A row that was removed. row: its number, from 0; id: as it was given, `row 0` for a row without one;
+    reason: the rule by which it matches `duplicate_of`, the id that is kept (None for rows that could not be
+    used); group: the id of its group's first document; distance, similarity: to `duplicate_of`, None if
+    unknown."""
 
     row: int
-    id: str | None
+    id: Any
     reason: str
-    duplicate_of: str | None = None
-    group: str | None = None
+    duplicate_of: Any = None
+    group: Any = None
     distance: int | None = None
     similarity: float | None = None
 
@@ -48,11 +50,14 @@ class RemovedList(Results[Removed]):
 class DedupedRows(DedupReport):
     """The report of dedup on rows.
 
-    given: the rows; kept: which of the n are kept, bool (n,); removed: why the others are not.
+    given: the rows; kept: which of the n are kept, bool (n,); labels: the number of the first row of each
+    row's group, its own if it is alone, -1 for a row that could not be used or matches a stored document:
+    int64 (n,); removed: why the others are not kept.
     """
 
-    given: Documents = field(repr=False)
+    given: Texts = field(repr=False)
     kept: NDArray[np.bool_] = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
     removed: RemovedList = field(repr=False)
 
     @property
@@ -76,7 +81,7 @@ class DedupedRows(DedupReport):
     def _repr_html_(self) -> str:
         counts = {
             name: [getattr(self, name)]
-            for name in ("documents", "unique", "duplicates", "groups", "rejected")
+            for name in ("documents", "unique", "duplicates", "group_count", "rejected")
         }
         return html_table(counts) + html_table(self.removed.columns())
 
@@ -84,7 +89,8 @@ class DedupedRows(DedupReport):
 class RowsSeen:
     """Notes what became of each row while they are read."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: GivenRows) -> None:
+        self.rows = rows
         self._usable: list[bool] = []
         self._kept_anyway: list[int] = []
         self._rejected: list[Removed] = []
@@ -97,7 +103,15 @@ class RowsSeen:
             if isinstance(item, WithoutFingerprint):
                 self._kept_anyway.append(row)
             elif isinstance(item, Reject):
-                self._rejected.append(Removed(row, item.id, item.reason))
+                self._rejected.append(Removed(row, self._id(row, item.id), item.reason))
+
+    @property
+    def first_problem(self) -> str:
+        """Why the first rejected row was."""
+        return self._rejected[0].reason
+
+    def _id(self, row: int, name: str | None) -> Any:
+        return name if name is None else self.rows.id_of(row, name)
 
     def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
         self._matched += found
@@ -105,7 +119,6 @@ class RowsSeen:
     def report(
         self,
         report: DedupReport,
-        given: Documents,
         free: NDArray[np.bool_],
         grouped: Groups,
         ids: Callable[[Sequence[int]], list[str]],
@@ -117,34 +130,48 @@ class RowsSeen:
         ids: of positions among them; texts: theirs, None if they are not compared."""
         usable = np.flatnonzero(self._usable)
         rest = usable[free]
-        removed = [*self._rejected, *_duplicates(rest, grouped, ids, texts, rule)]
+        removed = [*self._rejected, *self._duplicates(rest, grouped, ids, texts, rule)]
         for row, (name, match) in zip(usable[~free].tolist(), self._matched, strict=True):
             said = stored_rule.of(match.distance, match.similarity, same_text=False)
-            removed.append(Removed(row, name, said, match.id, match.id, match.distance, match.similarity))
-        kept = np.zeros(len(self._usable), dtype=np.bool_)
+            removed.append(
+                Removed(row, self._id(row, name), said, match.id, match.id, match.distance, match.similarity)
+            )
+        kept, labels = np.zeros(len(self._usable), dtype=np.bool_), np.full(len(self._usable), -1)
         kept[rest[grouped.unique]] = True
         kept[self._kept_anyway] = True
+        labels[rest] = rest[grouped.first]
+        labels[self._kept_anyway] = self._kept_anyway
         counted = {each.name: getattr(report, each.name) for each in fields(DedupReport)}
         removed.sort(key=lambda each: each.row)
-        return DedupedRows(**counted, given=given, kept=kept, removed=RemovedList(removed))
+        return DedupedRows(
+            **counted, given=self.rows.given, kept=kept, labels=labels, removed=RemovedList(removed)
+        )
 
-
-def _duplicates(
-    rows: NDArray[np.int64],
-    grouped: Groups,
-    ids: Callable[[Sequence[int]], list[str]],
-    texts: SpooledTexts | None,
-    rule: Rule,
-) -> Iterator[Removed]:
-    """Rows that another one stands for. rows: int64 (n,), the number of each document."""
-    removed = np.flatnonzero(~grouped.unique)
-    same = np.zeros(len(removed), dtype=np.bool_)
-    if texts is not None:
-        digests = texts.digests
-        same = (digests[removed] == digests[grouped.representative[removed]]).all(axis=1)
-    columns = columns_of(grouped, removed, ids)
-    for row, name, other, distance, similarity, group, same_text in zip(
-        rows[removed].tolist(), *columns, same.tolist(), strict=True
-    ):
-        said = rule.of(distance, similarity, same_text=same_text)
-        yield Removed(row, name, said, other, group, distance, similarity)
+    def _duplicates(
+        self,
+        rows: NDArray[np.int64],
+        grouped: Groups,
+        ids: Callable[[Sequence[int]], list[str]],
+        texts: SpooledTexts | None,
+        rule: Rule,
+    ) -> Iterator[Removed]:
+        """Rows that another one stands for. rows: int64 (n,), the number of each document."""
+        removed = np.flatnonzero(~grouped.unique)
+        same = np.zeros(len(removed), dtype=np.bool_)
+        if texts is not None:
+            digests = texts.digests
+            same = (digests[removed] == digests[grouped.representative[removed]]).all(axis=1)
+        names, others, distances, similarities, groups = columns_of(grouped, removed, ids)
+        columns = [
+            list(map(self._id, rows[numbers].tolist(), some))
+            for numbers, some in (
+                (removed, names),
+                (grouped.representative[removed], others),
+                (grouped.first[removed], groups),
+            )
+        ]
+        for row, name, other, group, distance, similarity, same_text in zip(
+            rows[removed].tolist(), *columns, distances, similarities, same.tolist(), strict=True
+        ):
+            said = rule.of(distance, similarity, same_text=same_text)
+            yield Removed(row, name, said, other, group, distance, similarity)

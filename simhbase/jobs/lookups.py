@@ -32,8 +32,8 @@ def nearest_others(
     first ones have expired."""
     lookups = stored_lookups(index.listing(ids_limit), batch, query)
     nearest = [
-        next((match for match in lookup.matches if match.id != document), None)
-        for document, lookup in zip(batch.ids, lookups, strict=True)
+        next((match for match in lookup.matches if match.id != record.id or not record.is_named), None)
+        for record, lookup in zip(batch.records, lookups, strict=True)
     ]
     pairs = zip(nearest, lookups, strict=True)
     cut = np.array([match is None and lookup.truncated for match, lookup in pairs], dtype=bool)

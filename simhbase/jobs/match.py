@@ -22,6 +22,7 @@ from simhbase.drawers.threshold import RisingThreshold
 from simhbase.errors import BadInput
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.frames import Documents, Texts
 from simhbase.index.reader import IDS_LIMIT
 from simhbase.jobs.answers import Answer
 from simhbase.jobs.lookups import answers_to
@@ -147,15 +148,20 @@ class Corpus:
 
 
 def match(
-    queries: Inputs | str | Path | Sequence[str | Path],
-    against: Inputs | str | Path | Sequence[str | Path],
+    queries: Inputs | str | Path | Sequence[str | Path] | Documents | None = None,
+    against: Inputs | str | Path | Sequence[str | Path] | Documents = (),
     profile: Profile | Mapping[str, object] | None = None,
     *,
+    texts: Texts | None = None,
+    id_field: str | None = None,
+    text_field: str | None = None,
     min_similarity: float | None = None,
     ids_limit: int = IDS_LIMIT,
 ) -> Iterator[Answer]:
     """Look up each document of one corpus among those of another, in input order, without a store.
 
+    queries, against: files, or documents in Python, as for `dedup`; the same for both: each document is
+    looked up among the others. texts: in place of `queries`. id_field, text_field: as for `dedup`, of both.
     profile: a Profile, or some of its parameters by name. The default is MinHash, which finds nearly all
     pairs with a similarity of 0.7 or more, or SimHash if documents or queries are fingerprints. For SimHash
     without a layout, one that fits k is chosen. min_similarity: minimum exact Jaccard similarity of matches
@@ -166,14 +172,29 @@ def match(
     exhausted or closed. Raises UsageError for invalid arguments, BadInput if nothing in `against` can be
     read, TooManyRejects.
     """
-    queries, against = Inputs.of(queries), Inputs.of(against)
-    replace(against, rejects=queries.rejects).check_outputs()
-    queries.require_outputs()
-    of_texts = queries.options.fingerprint_field is None and against.options.fingerprint_field is None
+    asked, searched = (
+        given.with_fields(id_field, text_field) for given in (Inputs.of(queries, texts), Inputs.of(against))
+    )
+    replace(searched, rejects=asked.rejects).check_outputs()
+    asked.require_outputs()
+    return _answers(asked, searched, profile, min_similarity, ids_limit)
+
+
+def _answers(
+    asked: Inputs,
+    searched: Inputs,
+    profile: Profile | Mapping[str, object] | None,
+    min_similarity: float | None,
+    ids_limit: int,
+) -> Iterator[Answer]:
+    of_texts = asked.options.fingerprint_field is None and searched.options.fingerprint_field is None
+    is_itself = asked.are_those_of(searched)
     with (
-        queries.noting_rejects() as rejects,
-        closing(Corpus.of(profile, min_similarity, ids_limit, of_texts=of_texts)) as corpus,
+        asked.noting_rejects() as rejects,
+        closing(Corpus.of(profile, min_similarity, ids_limit + is_itself, of_texts=of_texts)) as corpus,
     ):
-        corpus.read(against, rejects)
-        for answers in answers_to(queries, corpus, corpus.trim, corpus.of_records, rejects):
+        corpus.read(searched, rejects)
+        for answers in answers_to(
+            asked, corpus, corpus.trim, corpus.of_records, rejects, exclude_self=is_itself
+        ):
             yield from answers

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from simhbase.corpus.given import ROWS
 from simhbase.corpus.record import Record, Reject
 
 if TYPE_CHECKING:
@@ -51,14 +52,19 @@ class SeenIds:
         return found
 
     def reject_repeats(self, items: Iterable[Record | Reject]) -> list[Record | Reject]:
-        """Replace records whose id was seen before by rejects."""
+        """Replace records whose id was seen before by rejects. Names made up for rows are not noted."""
         items = list(items)
-        records = [item for item in items if isinstance(item, Record)]
+        records = [item for item in items if isinstance(item, Record) and item.is_named]
         seen = self.note(
             [each.id for each in records], [FirstSeen(each.source, each.line) for each in records]
         )
         places = iter(seen)
-        return [_first(item, next(places)) if isinstance(item, Record) else item for item in items]
+        return [
+            _repeat(item, place)
+            if isinstance(item, Record) and item.is_named and (place := next(places)) is not None
+            else item
+            for item in items
+        ]
 
     def _among_older(self, keys: Sequence[bytes]) -> dict[bytes, FirstSeen]:
         if self._older is None:
@@ -81,13 +87,12 @@ class SeenIds:
         return number
 
 
-def _first(record: Record, before: FirstSeen | None) -> Record | Reject:
-    """The record, or a reject if its id was seen before."""
-    if before is None:
-        return record
+def _repeat(record: Record, before: FirstSeen) -> Reject:
+    """The reject of a record whose id was seen before."""
     name = PurePath(record.source).name
     # The id is made of the file's name, and the other source is another file of that name.
     is_alike = record.source != before.source and PurePath(before.source).name == name and name in record.id
     hint = ": ids from path tell files of one name apart" if is_alike else ""
-    reason = f"the same id came before, in line {before.line} of {before.source}{hint}"
+    place = f"row {before.line}" if before.source == ROWS else f"line {before.line} of {before.source}"
+    reason = f"the same id came before, in {place}{hint}"
     return Reject(record.source, record.line, record.id, reason)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import urllib3
@@ -168,14 +168,14 @@ class Client:
         """Find the documents near each of n texts, with a request for each 500. texts, id_field, text_field:
         as for `Index.find_many`; the others as for `find`."""
         query = Query(k, min_similarity, since, {} if tags is None else tags)
-        lookups, ids = list[Lookup](), list[str | None]()
+        lookups, ids = list[Lookup](), list[Any]()
         bounds = {"tags": dict(query.tags), **_bounds(query)}
         for chunk in chunks(text_rows(texts, Fields(id_field, text_field)), REQUEST_ROWS):
             given = {"texts": [row.text for row in chunk], **bounds}
             found = self._call("POST", "/v1/find", answers.Lookups, given).lookups
             for row, lookup in zip(chunk, found, strict=True):
                 lookups.append(lookup if row.problem is None else Lookup(None, reason=row.problem))
-                ids.append(row.id)
+                ids.append(row.given_id)
         return LookupList(lookups, ids)
 
     def claim(
@@ -208,6 +208,7 @@ class Client:
                 next(found) if row.problem is None else Claim(row.id or "", "rejected", reason=row.problem)
                 for row in chunk
             ]
+            claims.ids += (row.given_id for row in chunk)
         return claims
 
     def add(self, documents: Documents, *, id_field: str = "id", text_field: str = "text") -> AddReport:

@@ -519,7 +519,7 @@ def test_dedup_groups_chains_and_names_the_first_of_each(tmp_path):
         "duplicates_of_stored": 0,
         "unreadable_sources": 0,
         "unusable_sources": [],
-        "groups": 2,
+        "group_count": 2,
         "rejected": 0,
         "sources": [{"source": str(file), "documents": 6, "duplicates": 3, "removed": 0.5, "rejected": 0}],
         "largest": [{"group": "a", "documents": 3}, {"group": "far", "documents": 2}],
@@ -607,8 +607,8 @@ def test_dedup_says_how_to_see_the_duplicates_to_people_who_did_not_ask(tmp_path
 
 def test_dedup_chooses_a_layout_for_a_larger_k_unless_told_one(tmp_path):
     file = fingerprints(tmp_path / "p.jsonl", {"a": 0, "b": 0b111111})
-    assert result("dedup", "--fingerprint-field", "f", file, cwd=tmp_path)["groups"] == 0
-    assert result("dedup", "--fingerprint-field", "f", "--set", "k=6", file, cwd=tmp_path)["groups"] == 1
+    assert result("dedup", "--fingerprint-field", "f", file, cwd=tmp_path)["group_count"] == 0
+    assert result("dedup", "--fingerprint-field", "f", "--set", "k=6", file, cwd=tmp_path)["group_count"] == 1
     done = run("dedup", "--fingerprint-field", "f", "--set", "k=6", "--set", "layout=5x2", file, cwd=tmp_path)
     assert done.returncode == 2
     assert b"k = 6" in done.stderr
@@ -640,7 +640,7 @@ def test_fingerprints_of_128_bits_are_made_and_compared(tmp_path):
         result("dedup", "--set", "bits=128", file, cwd=tmp_path),
         result("dedup", "--set", "bits=128", "--fingerprint-field", "fingerprint", prepared, cwd=tmp_path),
     ):
-        assert (report["unique"], report["groups"]) == (2, 1)
+        assert (report["unique"], report["group_count"]) == (2, 1)
 
 
 def test_fingerprints_made_for_a_store_load_like_its_texts(tmp_path):

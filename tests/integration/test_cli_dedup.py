@@ -54,7 +54,7 @@ def test_50_000_equal_and_near_fingerprints_are_one_group(tmp_path):
     value = 0x0123_4567_89AB_CDEF
     file = fingerprints(tmp_path / "a.jsonl", {f"{n}": value ^ (n % 3 == 2) for n in range(50_000)})
     report = result("dedup", "--fingerprint-field", "f", file, cwd=tmp_path)
-    assert (report["unique"], report["duplicates"], report["groups"]) == (1, 49_999, 1)
+    assert (report["unique"], report["duplicates"], report["group_count"]) == (1, 49_999, 1)
 
 
 @pytest.mark.parametrize("chains", ["--chains", "--no-chains"])
@@ -227,7 +227,7 @@ def test_what_matches_a_stored_document_is_its_duplicate_and_the_rest_is_grouped
     assert source == {
         "source": "new.jsonl", "documents": 7, "duplicates": 4, "removed": 0.5714, "rejected": 1,
     }  # fmt: skip
-    numbers = ("documents", "unique", "duplicates", "duplicates_of_stored", "groups", "rejected")
+    numbers = ("documents", "unique", "duplicates", "duplicates_of_stored", "group_count", "rejected")
     assert [report[name] for name in numbers] == [8, 3, 4, 3, 1, 1]
     assert result("stats", "--exact", cwd=tmp_path) == before
 

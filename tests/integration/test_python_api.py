@@ -101,7 +101,7 @@ def test_a_corpus_is_calibrated(tmp_path):
     with pytest.raises(simhbase.BadInput, match="too few to calibrate"):
         simhbase.calibrate(documents(tmp_path / "few.jsonl", contents[:3]))
     with pytest.raises(simhbase.UsageError, match="recall: must be above 0"):
-        simhbase.calibrate(tmp_path / "nowhere.jsonl", recall=2.0)
+        simhbase.calibrate(tmp_path, recall=2.0)
 
 
 def test_progress_is_told_to_whoever_asks(tmp_path, corpus):

@@ -68,7 +68,7 @@ def require_the_same(spark, file: Path, profile=None, partitions: int = 3, **opt
     expected, duplicates = of_one_machine(file, profile, **options)
     report, found, kept, _ = of_spark(read(spark, file, partitions), profile, **options)
     assert found == duplicates
-    for name in ("documents", "unique", "duplicates", "groups", "rejected"):
+    for name in ("documents", "unique", "duplicates", "group_count", "rejected"):
         assert getattr(report, name) == getattr(expected, name), name
     assert len(kept) == expected.unique
 
@@ -188,7 +188,7 @@ def test_a_page_copied_a_hundred_thousand_times_is_one_document(spark):
     near = spark.createDataFrame([("x", page + " ."), ("y", other), ("000007", "again")], copies.schema)
     found = jobs.dedup(copies.union(near))
     report = found.report()
-    assert (report.documents, report.unique, report.groups, report.rejected) == (100_003, 2, 1, 1)
+    assert (report.documents, report.unique, report.group_count, report.rejected) == (100_003, 2, 1, 1)
     assert found.duplicates.select("duplicate_of", "group").distinct().collect() == [("000000", "000000")]
     assert [row.id for row in found.rejects.collect()] == ["000007"]
     found.unpersist()

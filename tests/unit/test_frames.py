@@ -6,8 +6,10 @@ import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -71,6 +73,7 @@ def test_documents_are_added_and_claimed_in_any_form(index: Index, form: str) ->
         claims = other.claim_many(given[form]())
     assert [claim.outcome for claim in claims] == ["accepted", "accepted", "duplicate", *["rejected"] * 2]
     assert [claim.id for claim in claims] == list("12345")
+    assert claims.ids == (list("12345") if form == "documents" else [1, 2, 3, 4, 5])
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -79,7 +82,7 @@ def test_texts_are_looked_up_in_any_form_with_their_ids(index: Index, form: str)
     found = index.find_many(FORMS[form]())
     assert [[match.id for match in lookup] for lookup in found] == [["a"], [], ["a"], [], []]
     assert found[3].reason
-    assert found.ids == list("12345")
+    assert found.ids == (list("12345") if form == "documents" else [1, 2, 3, 4, 5])
 
 
 def test_a_column_is_a_list_of_texts(index: Index) -> None:
@@ -130,8 +133,8 @@ def test_tags_come_from_a_field_of_dicts(index: Index) -> None:
     [
         ((None, BUDGET), "row 1: the id is missing"),
         ((float("nan"), BUDGET), "row 1: the id is missing"),
-        ((1.5, BUDGET), "row 1: the id is 1.5: ids are texts or integers"),
-        ((True, BUDGET), "row 1: the id is True: ids are texts or integers"),
+        ((1.5, BUDGET), "row 1: the id is 1.5: ids are texts, whole numbers or UUIDs"),
+        ((True, BUDGET), "row 1: the id is True: ids are texts, whole numbers or UUIDs"),
         (("a", 5), "the text is 5, not a text"),
         (("a", b"bytes"), "the text is b'bytes', not a text"),
         (("a", float("nan")), "the text is missing (nan)"),
@@ -277,11 +280,108 @@ def test_dedup_gives_rows_as_they_were_given_and_why_others_went(form: str) -> N
     assert type(found.frame) is type(given)
     assert len(found.frame) == 2
     why = found.removed.to_arrow().to_pydict()
-    assert (why["row"], why["id"]) == ([2, 3, 4], ["3", "4", "5"])
-    assert (why["duplicate_of"], why["group"]) == (["1", None, None], ["1", None, None])
+    one, *ids = list("1345") if form == "documents" else [1, 3, 4, 5]
+    assert (why["row"], why["id"]) == ([2, 3, 4], ids)
+    assert (why["duplicate_of"], why["group"]) == ([one, None, None], [one, None, None])
+    assert found.labels.tolist() == [0, 1, 0, -1, -1]
+    assert found.group_count == 1
     assert why["reason"][0] == "Jaccard >= 0.65"
     assert 0.8 < why["similarity"][0] < 1
     assert "Jaccard" in found._repr_html_()
+
+
+def test_a_name_made_up_for_a_row_is_compared_with_no_id() -> None:
+    """Row 2 has no id, and was removed as the second of the id 2."""
+    other = "The ferry to the island sails at eight, ten and noon; in a storm it stays in the harbour."
+    found = simhbase.dedup([("2", BUDGET), ("row 2", BRIDGE), (None, other), (None, other)])
+    assert found.kept.tolist() == [True, True, True, False]
+    (removed,) = found.removed
+    assert (removed.id, removed.duplicate_of) == ("row 3", "row 2")
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_ids_that_became_floats_are_the_integers_that_they_were(missing: float | None) -> None:
+    """A missing id makes floats of all the others in pandas."""
+    frame = pd.DataFrame({"id": [1, missing, 3], "text": [BUDGET, BRIDGE, NEAR]})
+    found = simhbase.dedup(frame)
+    assert found.kept.tolist() == [True, True, False]
+    assert found.removed.to_pandas().merge(frame, on="id")["text"].tolist() == [NEAR]
+    with simhbase.open("memory:", create="default") as index:
+        assert index.add(frame).added == 2
+        assert sorted(index) == ["1", "3"]
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (Decimal("7.00"), "7"),
+        (Decimal("1E+40"), f"1{'0' * 40}"),
+        (-0.0, "0"),
+        (np.float32(3), "3"),
+        (np.uint64(2**64 - 1), str(2**64 - 1)),
+        (2.0**53 - 1, str(2**53 - 1)),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+    ],
+)
+def test_whole_numbers_of_any_type_and_uuids_are_ids(index: Index, given: Any, name: str) -> None:
+    assert index.add([(given, BUDGET)]).added == 1
+    assert list(index) == [name]
+
+
+@pytest.mark.parametrize("given", [2.0**53, np.float32(2**24), 1e300, float("inf"), Decimal("sNaN"), b"a"])
+def test_numbers_that_may_have_lost_digits_are_no_ids(index: Index, given: Any) -> None:
+    assert "the id is" in index.add([(given, BUDGET)]).rejected[0].reason
+
+
+DATES = pd.to_datetime(["2026-01-01"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"id": DATES, "text": [BUDGET]}, "^id_field: column 'id' has values of type Timestamp"),
+        ({"id": [True], "text": [BUDGET]}, "^id_field: column 'id' has values of type bool"),
+        ({"id": [1], "text": DATES}, "^text_field: column 'text' has values of type Timestamp"),
+        ({"id": [1], "text": [7]}, "^text_field: column 'text' has values of type int"),
+    ],
+)
+@pytest.mark.parametrize("made", [pd.DataFrame, lambda columns: pa.Table.from_pandas(pd.DataFrame(columns))])
+def test_a_column_of_another_type_is_refused_as_a_whole(
+    index: Index, made: Callable[..., Any], columns: dict[str, Any], reason: str
+) -> None:
+    for use in (index.add, index.find_many, index.claim_many, simhbase.dedup):
+        if "'id'" in reason and use == index.find_many:
+            continue
+        with pytest.raises(UsageError, match=reason.replace("Timestamp", "(Timestamp|datetime)")):
+            use(made(columns))
+
+
+def test_rows_of_which_none_can_be_read_are_an_error() -> None:
+    with pytest.raises(simhbase.BadInput, match=r"^no row could be read: the text is b'The committee"):
+        simhbase.dedup(pd.DataFrame({"id": [1], "text": [BUDGET.encode()]}))
+
+
+def test_texts_are_not_taken_for_paths() -> None:
+    for use in (simhbase.dedup, lambda texts: simhbase.match(texts, texts)):
+        for text in ([BUDGET, NEAR], BUDGET, iter([BUDGET]), ["x\n" * 5000]):
+            with pytest.raises(UsageError, match=r"names no file.*texts=\[\.\.\.\]"):
+                use(text)
+    for texts in ([BUDGET, NEAR], pd.Series([BUDGET, NEAR]), iter([BUDGET, NEAR])):
+        assert simhbase.dedup(texts=texts).kept.tolist() == [True, False]
+    (answer,) = simhbase.match(texts=[BUDGET], against=[("a", NEAR)])
+    assert [match.id for match in answer.lookup] == ["a"]
+    with pytest.raises(UsageError, match=r"^texts: give files or documents, or else texts"):
+        simhbase.dedup()
+
+
+def test_a_corpus_matched_with_itself_leaves_out_each_own_row(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"name": [1, 2, 3], "body": [BUDGET, BRIDGE, NEAR]})
+    answers = simhbase.match(frame, frame, id_field="name", text_field="body")
+    assert [[match.id for match in answer.lookup] for answer in answers] == [["3"], [], ["1"]]
+    file = tmp_path / "in.jsonl"
+    file.write_text(frame.to_json(orient="records", lines=True))
+    answers = simhbase.match(file, [file], id_field="name", text_field="body")
+    assert [[match.id for match in answer.lookup] for answer in answers] == [["3"], [], ["1"]]
 
 
 def test_dedup_of_a_generator_says_which_rows_are_kept() -> None:

@@ -5,8 +5,10 @@ import io
 import os
 import sys
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -111,7 +113,7 @@ def test_nulls_cost_their_own_row_only(tmp_path):
     items = read(path)
     assert [item.id for item in items if isinstance(item, Record)] == ["a", "d"]
     assert rejects(items) == [
-        (2, None, "column 'id' is null: ids are texts or integers"),
+        (2, None, "column 'id' is null: ids are texts, whole numbers or UUIDs"),
         (3, "c", "column 'text' is null, not a text"),
     ]
 
@@ -141,6 +143,23 @@ def test_fingerprints_and_values_are_read(tmp_path):
         assert (item.fingerprint, item.value) == (2**64 - 1, value)
 
 
+def test_whole_numbers_of_any_type_and_uuids_are_ids(tmp_path):
+    columns = {
+        "float": pa.array([1.0, 2.5, 2.0**53]),
+        "decimal": pa.array([Decimal("1.00"), Decimal("2.50"), Decimal("9007199254740992.00")]),
+        "uuid": pa.array([UUID(int=1).bytes] * 3, pa.uuid()),
+    }
+    path = table(tmp_path / "x.parquet", {**columns, "text": ["t", "u", "v"]})
+    expected = {
+        "float": ["1", "the id is 2.5", "its type does not hold all digits"],
+        "decimal": ["1", "the id is Decimal('2.50')", "9007199254740992"],
+        "uuid": [str(UUID(int=1))] * 3,
+    }
+    for name, wanted in expected.items():
+        found = [item.reason if isinstance(item, Reject) else item.id for item in read(path, id_field=name)]
+        assert all(each in said for each, said in zip(wanted, found, strict=True)), found
+
+
 def test_html_in_a_column_gives_its_main_text(tmp_path):
     path = table(tmp_path / "x.parquet", {"id": [1], "text": ["<div><p>one two</p></div>"]})
     assert texts(read(path, html=True)) == [("1", "one two")]
@@ -156,20 +175,24 @@ def test_records_that_need_no_id_are_named_by_their_row(tmp_path):
     [
         (
             {"id_field": "key"},
-            "no column 'key' among 'c.d', 'id', 'text', 'f', 'l': name another id field",
+            "no column 'key' among 'c.d', 'id', 'text', 'f', 'l', 'b': name another id field",
         ),
-        ({"text_field": "c"}, "no column 'c' among 'c.d', 'id', 'text', 'f', 'l': name another text field"),
+        (
+            {"text_field": "c"},
+            "no column 'c' among 'c.d', 'id', 'text', 'f', 'l', 'b': name another text field",
+        ),
         ({"text_field": "id"}, "column 'id' is int64, that is no text: name another text field"),
         (
             {"fingerprint_field": "f"},
             "column 'f' is double, fingerprints are texts, or integers of 64 bits: name another fingerprint",
         ),
-        ({"id_field": "f"}, "column 'f' is double, ids are texts or integers: name another id field"),
+        ({"id_field": "b"}, "column 'b' is bool, ids are texts, whole numbers or UUIDs: name another id"),
         ({"value_field": "l"}, "texts or numbers are compared: keep by another field"),
     ],
 )
 def test_columns_that_do_not_fit_are_one_reject_for_the_file(tmp_path, options, reason):
     columns = {"id": [1, 2], "text": ["t", "u"], "f": [1.5, 2], "c": [{"d": 1}] * 2, "l": [["x"], []]}
+    columns["b"] = [True, False]
     (item,) = read(table(tmp_path / "x.parquet", columns), **options)
     assert isinstance(item, SourceReject)
     assert reason in item.reason

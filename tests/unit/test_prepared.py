@@ -116,8 +116,8 @@ def test_frames_of_digits_need_a_base():
     options = InputOptions(**FIELD, fingerprint_base=10)
     report = simhbase.dedup(Inputs(rows=pd.DataFrame(given), options=options), {"k": 1})
     assert list(report.kept) == [True, False]
-    report = simhbase.dedup(Inputs(rows=pd.DataFrame(given), options=InputOptions(**FIELD)))
-    assert report.unreadable_sources == 1
+    with pytest.raises(simhbase.BadInput, match="Say which"):
+        simhbase.dedup(Inputs(rows=pd.DataFrame(given), options=InputOptions(**FIELD)))
 
 
 def test_signed_integers_are_taken_by_an_index():

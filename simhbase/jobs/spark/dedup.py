@@ -78,7 +78,7 @@ class SparkReport:
     documents: int
     unique: int
     duplicates: int
-    groups: int
+    group_count: int
     rejected: int
 
 
