@@ -66,8 +66,9 @@ class CreatedTables:
 class CheckedTables:
     """Result of `check`, if there are no differences.
 
-    attributes_compared: of tables in HBase, 0 if no Thrift 2 gateway is given; then not_compared names them.
-    None for other stores. fixed_texts: number of texts whose fingerprints were compared. warnings: as in
+    attributes_compared: of tables in HBase, 0 if no Thrift 2 gateway is given; then not_compared names them,
+    and it is unknown if the tables are the same. None for other stores. fixed_texts: number of texts whose
+    fingerprints were compared. warnings: as in
     `create`.
     """
 

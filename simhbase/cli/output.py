@@ -36,6 +36,7 @@ _RARE = (
     "lost_sketches",
     "unreadable_rows",
     "removable",
+    "same",
 )
 
 

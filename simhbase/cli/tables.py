@@ -21,10 +21,12 @@ from simhbase.cli.options import (
     store_option,
     together,
 )
-from simhbase.cli.output import Output, json_option, message
+from simhbase.cli.output import Output, fail, json_option, message
 
 if TYPE_CHECKING:
     from simhbase.admin.tables import Snapshot
+
+NOT_COMPARED = 15  # exit code
 
 _splitting = together(
     option("--regions N", "Initial regions of each table.", group="HBase", type=click.IntRange(1)),
@@ -124,22 +126,25 @@ def check(url: str, output: Output, **wanted: Any) -> None:
     """Check the tables' attributes, and that this machine computes the same fingerprints as the store's
     creator.
 
-    In HBase, attributes are read through a Thrift 2 gateway. 'simhbase check' compares the rows of the tables
-    with each other.
+    In HBase, attributes are read through a Thrift 2 gateway; without one the exit code is 15. 'simhbase
+    check' compares the rows of the tables with each other.
     """
     from simhbase.admin import tables as store_tables
 
     checked = store_tables.check(url, **wanted)
-    if checked.not_compared:
-        message(
-            f"not compared: {', '.join(checked.not_compared)}. This needs a Thrift 2 gateway: "
-            "add thrift2=PORT to the URL"
-        )
     _warn(checked.warnings)
     found: dict[str, Any] = {"store": url}
     if checked.attributes_compared is not None:
         found["attributes_compared"] = checked.attributes_compared
-    output.summary(found | {"fixed_texts": checked.fixed_texts, "same": True, "warnings": checked.warnings})
+    same = None if checked.not_compared else True
+    output.summary(found | {"fixed_texts": checked.fixed_texts, "same": same, "warnings": checked.warnings})
+    if checked.not_compared:
+        names = ", ".join(checked.not_compared)
+        fail(
+            f"the fingerprints are the same, but the tables' attributes were not compared: {names}. This "
+            "needs a Thrift 2 gateway: add thrift2=PORT to the URL",
+            NOT_COMPARED,
+        )
 
 
 @tables.command(short_help="Show the profile, and regions and attributes in HBase.")

@@ -97,6 +97,10 @@ def test_the_script_that_tables_ddl_prints_makes_the_same_tables_as_tables_creat
         assert checked["attributes_compared"] == sum(
             len(table.attributes) for table in specification(shelled, Options(ttl=86400))
         )
+        half = run("tables", "check", "--store", shelled.partition("?")[0], "--json", cwd=tmp_path)
+        assert half.returncode == 15  # nothing says that the attributes are the same
+        assert json.loads(half.stdout)["same"] is None
+        assert "were not compared: " in half.stderr.decode()
     finally:
         drop_store(shelled)
 
