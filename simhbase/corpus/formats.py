@@ -22,11 +22,13 @@ from simhbase.corpus.record import (
 from simhbase.corpus.streams import WARC_BEGIN, TooLong, split_lines, unpacked_text, wide_to_utf8
 from simhbase.corpus.utf8 import Utf8
 from simhbase.packing import Rereadable, Resumption, Unreadable
+from simhbase.text.encoding import is_wide
 
 _SPREAD_OUT = {
     b"[": "jq -c '.[]'",
     b"{": "jq -c .",
 }  # first lines, and commands that fix them
+_OF_TEXTS = ("text", "warc")  # formats whose records are whole texts
 
 
 def raw_records(
@@ -38,24 +40,30 @@ def raw_records(
 ) -> Iterator[Raw | Reject]:
     """All records of a source; a reject at the end if it cannot be read further. note: gets what was decided
     about the source."""
-    if options.encoding == "auto" and file_format != "html":  # pages state their own encoding
-        yield from _in_utf8(source, file, file_format, options, note)
+    is_converted = options.encoding == "auto" or (is_wide(options.encoding) and file_format != "warc")
+    items = _records(source, file, file_format, options, note)
+    if is_converted and file_format != "html":  # pages state their own encoding
+        yield from _in_utf8(items, source, file_format, note)
     else:
-        yield from _records(source, file, file_format, options, note, lambda data: data)
+        yield from items
 
 
 def _in_utf8(
-    source: Source, file: Rereadable, file_format: Format, options: InputOptions, note: Callable[[str], None]
+    items: Iterator[Raw | Reject], source: Source, file_format: Format, note: Callable[[str], None]
 ) -> Iterator[Raw | Reject]:
-    """All records, with texts converted to UTF-8."""
-    utf8 = Utf8(lambda found: note(f"{source.name}: its texts are {found}"))
-    for item in _records(source, file, file_format, options, note, utf8.converted):
+    """All records, with texts in UTF-8."""
+    notes: set[str] = set()
+    for item in items:
         if isinstance(item, Reject) or item.encoding is not None or item.holds == "page":
             yield item
-        elif file_format == "warc":  # each has its own
-            yield item._replace(encoding="utf-8", data=Utf8(lambda _: None).converted(item.data))
+        elif file_format in _OF_TEXTS:  # each has its own
+            utf8 = Utf8(notes.add)
+            utf8.decide([item.data])
+            yield item._replace(encoding="utf-8", data=utf8.converted(item.data))
         else:
             yield item._replace(encoding="utf-8")
+    for found in notes:
+        note(f"{source.name}: {'some of its' if file_format == 'warc' else 'its'} texts are {found}")
 
 
 def _records(
@@ -64,8 +72,10 @@ def _records(
     file_format: Format,
     options: InputOptions,
     note: Callable[[str], None],
-    converted: Callable[[bytes], bytes],
 ) -> Iterator[Raw | Reject]:
+    def say_encoding(found: str) -> None:
+        note(f"{source.name}: its texts are {found}")
+
     is_named_packed = PurePath(source.name).suffix.lower() in SUFFIXES
     plain = b"{" if file_format == "jsonl" else b""
     # Crawlers pack each record by itself.
@@ -79,10 +89,11 @@ def _records(
     if file_format != "warc":
         # HTML pages state their own encoding.
         encoding = "auto" if file_format == "html" else options.encoding
-        content = wide_to_utf8(content, encoding, lambda found: note(f"{source.name}: its texts are {found}"))
-    if options.encoding == "auto":
+        content = wide_to_utf8(content, encoding, say_encoding)
+    split = split_lines(content, options.max_record_bytes)
+    lines = _Lines(Utf8(say_encoding).lines(split) if options.encoding == "auto" else split)
+    if options.encoding == "auto" or is_wide(options.encoding):
         options = replace(options, encoding="utf-8")
-    lines = _Lines(split_lines(content, options.max_record_bytes), converted)
     try:
         match file_format:
             case "jsonl":
@@ -94,8 +105,7 @@ def _records(
             case "tsv":
                 yield from csv_records(source, lines, options, "\t", note)
             case "text":
-                text = _whole(source, content, options)
-                yield text._replace(data=converted(text.data)) if isinstance(text, Raw) else text
+                yield _whole(source, content, options)
             case "html":
                 page = _whole(source, content, options)
                 yield page._replace(holds="page") if isinstance(page, Raw) else page
@@ -106,7 +116,9 @@ def _records(
             case "parquet" | "arrow":
                 next(content, b"")  # raises if it is Parquet, but compressed or from a pipe
                 kind, magic = ("Parquet", MAGIC) if file_format == "parquet" else ("Arrow", ARROW_MAGIC)
-                raise Unreadable(f"it is no {kind} file: those begin with {magic.decode()}")
+                raise Unreadable(
+                    f"it is no {kind} file: those begin with {magic.decode()}, and go on with binary data"
+                )
     except Unreadable as error:
         if lines.number:
             yield Reject(source.name, lines.number + 1, None, str(error))
@@ -115,11 +127,10 @@ def _records(
 
 
 class _Lines:
-    """Converted lines with the number of the last one, from 1."""
+    """Lines with the number of the last one, from 1."""
 
-    def __init__(self, lines: Iterator[bytes | TooLong], converted: Callable[[bytes], bytes]) -> None:
+    def __init__(self, lines: Iterator[bytes | TooLong]) -> None:
         self._lines = lines
-        self._converted = converted
         self.number = 0
 
     def __iter__(self) -> Iterator[bytes | TooLong]:
@@ -128,7 +139,7 @@ class _Lines:
     def __next__(self) -> bytes | TooLong:
         line = next(self._lines)
         self.number += 1
-        return line if isinstance(line, TooLong) else self._converted(line)
+        return line
 
 
 def _json_lines(source: Source, lines: _Lines, options: InputOptions) -> Iterator[Raw | Reject]:

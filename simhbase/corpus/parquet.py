@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import RawIOBase
@@ -27,14 +28,16 @@ from simhbase.ids import IDS_ARE, id_of
 
 MAGIC, ARROW_MAGIC = b"PAR1", b"ARROW1"
 _ARROW_STREAM = b"\xff\xff\xff\xff"  # as data sets of Hugging Face
-MAGIC_BYTES = 6
+MAGIC_BYTES = 16  # texts may begin with a magic word; bytes that they do not contain follow in a file
+BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do not contain
 BATCH_ROWS = 16  # texts held at once; each may be large
 BUFFER_BYTES = 1 << 20  # read buffer of a column; without it, a whole row group's column is read at once
 
 
 def is_columnar(head: bytes) -> bool:
     """True if a file that begins like this is Parquet or Arrow. MAGIC_BYTES are enough."""
-    return head.startswith((MAGIC, ARROW_MAGIC, _ARROW_STREAM))
+    is_named = head.startswith((MAGIC, ARROW_MAGIC)) and BINARY.search(head[:MAGIC_BYTES])
+    return bool(is_named) or head.startswith(_ARROW_STREAM)
 
 
 def _opened(file: RawIOBase) -> Any:
@@ -209,7 +212,10 @@ class _Columns:
         encoding = "utf-8" if is_found or not _is_binary(self.content.type) else None
         holds: Literal["text", "integer"] = "text" if _is_text(self.content.type) else "integer"
         objects = _objects(batch) if options.whole_rows else [None] * batch.num_rows
-        columns = zip(ids, self.content.cells(batch), values, objects, strict=True)
+        contents = self.content.cells(batch)
+        if is_found:
+            utf8.decide(filter(None, contents))
+        columns = zip(ids, contents, values, objects, strict=True)
         for line, ((given, text, value, fields), tagged) in enumerate(
             zip(columns, tags, strict=False), row + 1
         ):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from simhbase.errors import BadInput, UsageError
-from simhbase.text.encoding import decode
+from simhbase.text.encoding import decode, is_wide
 
 if TYPE_CHECKING:
     from simhbase.index.tags import Tags
@@ -47,7 +47,7 @@ class InputOptions:
     with fields; line: source and line; path: the same with the absolute path of the file, links resolved;
     text: 16 hex digits of a hash of the text. id_prefix: put before every id; {file} is the file's name
     without folder and endings. encoding: a Python encoding, or auto: UTF-8, UTF-16 and UTF-32 with a byte
-    order mark, or GB18030 for a source whose first text beyond ASCII is not UTF-8 but Chinese in GB18030;
+    order mark, or GB18030 for a source whose first texts beyond ASCII are Chinese in it, and not UTF-8;
     other texts are rejected. delimiter: for csv, by default a comma. quoting: csv (cells may be in quotes,
     which are doubled within) or none (quotes are part of the texts); None: csv, between tabs by what the
     file shows. max_record_bytes: larger records are rejected. value_field: a field or column to choose
@@ -97,18 +97,9 @@ class InputOptions:
         if self.max_record_bytes < 1:
             raise UsageError(f"must be at least 1, not {self.max_record_bytes}", parameter="max_record_bytes")
         decode(b"", self.encoding)
-        has_lines = self.format not in ("text", "html")
-        if has_lines and self.encoding != "auto" and "\n".encode(self.encoding) != b"\n":
+        if self.format in (None, "csv") and (problem := delimiter_problem(self.delimiter, self.encoding)):
             raise UsageError(
-                f"{self.encoding!r} does not end lines with the byte 0a: "
-                f"convert first (iconv -f {self.encoding} -t utf-8)",
-                parameter="encoding",
-            )
-        encoding = "utf-8" if self.encoding == "auto" else self.encoding  # converted before
-        if self.format in (None, "csv") and _is_part_of_characters(self.delimiter, encoding):
-            raise UsageError(
-                f"the byte of {self.delimiter!r} is also the second one of other characters in {encoding}. "
-                f"Convert first (iconv -f {encoding} -t utf-8), or use another delimiter",
+                f"{problem}. Convert first (iconv -f {self.encoding} -t utf-8), or use another delimiter",
                 parameter="delimiter",
             )
 
@@ -130,7 +121,18 @@ class InputOptions:
         except BadInput as error:
             if encoding not in (None, "utf-8"):
                 raise
-            raise BadInput(f"{error}: name its encoding") from error
+            told, _, where = str(error).partition(": ")
+            told = told.replace("utf-8", "UTF-8")
+            raise BadInput(f"{told}: name its encoding with --encoding ({where})") from error
+
+
+def delimiter_problem(delimiter: str, encoding: str) -> str | None:
+    """Why cells of an encoding cannot be split by the byte of a delimiter; None if they can."""
+    if encoding == "auto" or is_wide(encoding):  # converted before
+        return None
+    if _is_part_of_characters(delimiter, encoding):
+        return f"the byte of {delimiter!r} is also the second one of other characters in {encoding}"
+    return None
 
 
 def _is_part_of_characters(character: str, encoding: str) -> bool:

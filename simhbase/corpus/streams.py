@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from simhbase.corpus.parquet import MAGIC_BYTES, is_columnar
+from simhbase.corpus.parquet import BINARY, MAGIC_BYTES, is_columnar
 from simhbase.packing import (
     PACKERS,
     SIGNATURE_BYTES,
@@ -19,6 +19,7 @@ from simhbase.packing import (
     peek,
     unpacked,
 )
+from simhbase.text.encoding import is_wide
 
 BOM = b"\xef\xbb\xbf"
 WARC_BEGIN = b"WARC/"
@@ -37,10 +38,20 @@ _CONTAINERS = {
     b"\xd0\xcf\x11\xe0": "a document of an old Excel or Word: save it as CSV or text",
     b"FEA1": "a Feather file of the first version: write it again",
 }
+_PDF = re.compile(rb"%PDF-[0-9]\.[0-9]\s")
 _WIDE = re.compile(rb"(?P<utf_32>\xff\xfe\0\0|\0\0\xfe\xff)|(?P<utf_16>\xff\xfe|\xfe\xff)")  # their marks
 _WIDE_MARK_BYTES = 4
+_MARKS = {
+    "utf-16-le": b"\xff\xfe",
+    "utf-16-be": b"\xfe\xff",
+    "utf-32-le": b"\xff\xfe\0\0",
+    "utf-32-be": b"\0\0\xfe\xff",
+}
+# Of texts in UTF-16 without a mark: line breaks, digits and so on, and what they are at least a part of.
+_IN_ASCII = frozenset(b"\t\n\r" + bytes(range(0x20, 0x7F)))
+_LEAST_IN_ASCII = 0.02
+_LAST_PLANE = 0x10  # of characters, in the third byte of UTF-32
 _PLAIN_BYTES = 4096  # checked for binary data
-BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do not contain
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +78,9 @@ def unpacked_text(
     head = peek(file, _PLAIN_BYTES if is_named_packed else SIGNATURE_BYTES)  # a pipe may be slow
     if not head and is_named_packed:
         raise Unreadable("it is empty, which no packed file is: it was cut short")
-    is_wide = _WIDE.match(head) is not None
+    is_marked = _WIDE.match(head) is not None
     # Files that were decompressed during a transfer often keep their names.
-    is_plain = head.removeprefix(BOM).lstrip().startswith(plain) and (is_wide or not BINARY.search(head))
+    is_plain = head.removeprefix(BOM).lstrip().startswith(plain) and (is_marked or not BINARY.search(head))
     if is_named_packed and head.strip() and not packer_of(head[:SIGNATURE_BYTES]) and not is_plain:
         raise Unreadable(
             f"its name says that it is packed, but it is not ({PACKERS}), and cannot be read as it is either"
@@ -88,6 +99,8 @@ def unpacked_text(
 
 def container_of(head: bytes) -> str | None:
     """What a file is that is not read, and what to do; None if it may be read."""
+    if not BINARY.search(head) and not _PDF.match(head):
+        return None  # a text that begins with the same word
     if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
         return "a tar archive: unpack it first, and name its folder (tar -xf FILE)"
     return next((told for begin, told in _CONTAINERS.items() if head.startswith(begin)), None)
@@ -114,29 +127,84 @@ def _failing(error: Unreadable) -> Iterator[bytes]:
 
 
 def wide_to_utf8(blocks: Iterable[bytes], encoding: str, note: Callable[[str], None]) -> Iterator[bytes]:
-    """The content, with UTF-16 and UTF-32 (detected by byte order mark) converted to UTF-8 if the encoding is
-    auto. note: gets the name of what was found.
+    """The content, converted to UTF-8 if its encoding is wide: named so, or auto, and UTF-16 or UTF-32 with a
+    byte order mark. note: gets the name of what was found.
 
-    Raises Unreadable if UTF-8 is expected, or the data after the mark is damaged.
+    Raises Unreadable if the content is wide and the encoding is not, or the data is damaged.
     """
     head, rest = first_bytes(blocks, _WIDE_MARK_BYTES)
     content = chain([head], rest)
-    automatic = encoding == "auto"
-    found = _WIDE.match(head) if automatic or codecs.lookup(encoding).name == "utf-8" else None
+    if is_wide(encoding):
+        yield from _converted(content, _named_order(encoding, head))
+        return
+    found = _WIDE.match(head)
     if found is None:
+        if name := _unmarked(head[:_PLAIN_BYTES]):
+            raise Unreadable(
+                f"it looks like {name.upper()} without a byte order mark: name its encoding with --encoding "
+                f"{name}, or convert it first (iconv -f {name} -t utf-8)"
+            )
         yield from content
         return
     name = str(found.lastgroup).replace("_", "-")
-    if not automatic:
-        raise Unreadable(f"it is {name.upper()}, not UTF-8: encoding auto reads it")
+    if encoding != "auto":
+        raise Unreadable(f"it is {name.upper()}, not {encoding.upper()}: encoding auto reads it")
     note(name.upper())
+    yield from _converted(content, name)
+
+
+def _named_order(encoding: str, head: bytes) -> str:
+    """A wide encoding that was named. Raises Unreadable if the order of bytes is not certain."""
+    found = _WIDE.match(head)
+    name = codecs.lookup(encoding).name
+    if name in ("utf-16", "utf-32") and head and not found:
+        raise Unreadable(
+            f"it has no byte order mark: name the order of its bytes with --encoding {name}-le or {name}-be"
+        )
+    if name in _MARKS and found and not head.startswith(_MARKS[name]):
+        raise Unreadable(f"its byte order mark is not of {name.upper()}: encoding auto reads it")
+    return name
+
+
+def _converted(content: Iterable[bytes], name: str) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder(name)()
     try:
+        mark = "\ufeff"
         for block in content:
-            yield decoder.decode(block).encode()
+            if text := decoder.decode(block):
+                yield text.removeprefix(mark).encode()
+                mark = ""
         yield decoder.decode(b"", final=True).encode()
     except UnicodeDecodeError as error:
         raise Unreadable(f"its {name.upper()} data is damaged ({error.reason})") from error
+
+
+def _unmarked(head: bytes) -> str | None:
+    """The wide encoding that zero bytes show in a text without a mark, or None."""
+    if b"\0" not in head or not head.strip(b"\0") or _has_stray_zeros(head):
+        return None
+    fours = list(zip(head[::4], head[1::4], head[2::4], head[3::4], strict=False))
+    little = sum(last == 0 and third <= _LAST_PLANE for _, _, third, last in fours)
+    big = sum(first == 0 and second <= _LAST_PLANE for first, second, _, _ in fours)
+    if fours and max(little, big) == len(fours):
+        return "utf-32-le" if little > big else "utf-32-be"
+    twos = list(zip(head[::2], head[1::2], strict=False))
+    little = sum(high == 0 and low in _IN_ASCII for low, high in twos)
+    big = sum(high == 0 and low in _IN_ASCII for high, low in twos)
+    if max(little, big) < max(2, _LEAST_IN_ASCII * len(twos)) or max(little, big) < 2 * min(little, big):
+        return None
+    return "utf-16-le" if little > big else "utf-16-be"
+
+
+def _has_stray_zeros(head: bytes) -> bool:
+    """True for UTF-8 with a few zero bytes, which texts of programs have."""
+    if head.count(0) > len(head) // 4 or BINARY.search(head.replace(b"\0", b"")):
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def split_lines(blocks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong]:

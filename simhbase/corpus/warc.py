@@ -15,8 +15,9 @@ from fastwarc.warc import WarcRecord
 from resiliparse.parse.encoding import map_encoding_to_html5
 from zstandard import ZstdDecompressor, ZstdError
 
+from simhbase.corpus.parquet import BINARY
 from simhbase.corpus.record import InputOptions, Raw, Reject, Source, SourceReject, too_long
-from simhbase.corpus.streams import BINARY, WARC_BEGIN
+from simhbase.corpus.streams import WARC_BEGIN
 from simhbase.errors import BadInput
 from simhbase.packing import ZSTD_STEP, Unreadable
 

@@ -52,7 +52,7 @@ BAD_LINES = {
     "no features": (line(id="bad", text="，。！？"), "bad", "0 distinct features"),
     "no id": (line(text=GOOD), None, "no field 'id'"),
     "the same id": (line(id="good", text=LAST), "good", "the same id came before, in line 1"),
-    "not UTF-8": (b'{"id": "bad", "text": "caf\xe9"}', None, "not utf-8"),
+    "not UTF-8": (b'{"id": "bad", "text": "caf\xe9"}', None, "not UTF-8"),
     "a line too long": (b'{"id": "bad", "text": "' + b"x" * (50 << 20) + b'"}', None, "bytes"),
 }
 

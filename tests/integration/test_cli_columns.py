@@ -73,7 +73,7 @@ def test_a_column_that_nobody_asks_for_rejects_no_row(tmp_path):
         report = result("dedup", "a.csv", *options, "--rejects", "r.jsonl", cwd=tmp_path, exit_code=3)
         assert (report["unique"], report["rejected"]) == (1, 1)
         (reject,) = read_lines(tmp_path / "r.jsonl")
-        assert (reject["id"], "not utf-8" in reject["reason"]) == ("2", True)
+        assert (reject["id"], "not UTF-8" in reject["reason"]) == ("2", True)
     assert read_lines(tmp_path / "u.jsonl") == [{"id": "1", "text": FIRST, "note": "caf\\xe9"}]
 
 
@@ -138,7 +138,7 @@ def test_a_damaged_text_of_parquet_is_rejected_also_where_rows_are_written(tmp_p
     parquet.write_table(table, tmp_path / "a.parquet")
     done = run("dedup", "--yes", "--unique", "u.jsonl", "a.parquet", cwd=tmp_path)
     assert done.returncode == 3
-    assert b"id 1: not utf-8" in done.stderr
+    assert b"id 1: not UTF-8" in done.stderr
     assert read_lines(tmp_path / "u.jsonl") == [{"id": "2", "text": SECOND}]
 
 

@@ -109,6 +109,22 @@ def test_others_are_refused_by_their_names(tmp_path, name, make, said):
     assert item.reason.startswith(said)
 
 
+@pytest.mark.parametrize(
+    "begin", ["ORC", "FEA1", "%PDF-", "PAR1", "ARROW1", "7z", "Obj", "SQLite format 3", "x" * 257 + "ustar"]
+)
+@pytest.mark.parametrize("rest", ["", " is a word that a text may begin with", "是一个词\n" * 3])
+@pytest.mark.parametrize("suffix", ["txt", "lines"])
+def test_texts_that_begin_with_a_magic_word_are_texts(tmp_path, begin, rest, suffix):
+    path = write(tmp_path / f"x.{suffix}", f"{begin}{rest}".encode())
+    items = read(path, format="lines" if suffix == "lines" else None)
+    assert items[0].text == (f"{begin}{rest}" if suffix == "txt" else f"{begin}{rest}".split("\n")[0])
+
+
+def test_a_pdf_without_compression_is_none(tmp_path):
+    (item,) = read(write(tmp_path / "x.txt", b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog >>\nendobj\n"))
+    assert item.reason.startswith("it is a PDF")
+
+
 def test_a_lazy_frame_is_collected():
     lazy = pl.DataFrame(ROWS).lazy()
     report = simhbase.dedup(lazy)

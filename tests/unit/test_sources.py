@@ -156,7 +156,11 @@ class TestJsonLines:
             (b'{"id": "a", "text": null}', "a", "field 'text' is null, not a text"),
             (b'{"id": "a", "text": 5}', "a", "field 'text' is a number, not a text"),
             (b'{"id": "a", "text": ["t"]}', "a", "field 'text' is a list, not a text"),
-            (b'{"id": "a", "text": "caf\xe9 au lait"}', None, "(0xe9): name its encoding"),
+            (
+                b'{"id": "a", "text": "caf\xe9 au lait"}',
+                None,
+                "not UTF-8: name its encoding with --encoding (invalid",
+            ),
         ],
     )
     def test_a_bad_line_is_rejected_with_its_reason_and_the_others_are_kept(
@@ -191,7 +195,7 @@ class TestIds:
         "x.jsonl": json_lines({"id": 1, "text": "中"}, {"id": None, "text": "t"}),
         "x.csv": "text,n\n中,1\n".encode(),
         "x.lines": "中\n".encode(),
-        "x.txt": "中".encode("gb18030"),
+        "x.txt": "中".encode("utf-16"),
         "x.html": "<html><body><p>中</p></body></html>".encode(),
     }
 
@@ -254,11 +258,12 @@ class TestIds:
 
 class TestEncodings:
     def test_gb18030_is_read_where_it_is_said_or_found(self, tmp_path):
-        line = '{"id":"a","text":"中文"}'.encode("gb18030")
-        path = write(tmp_path / "x.jsonl", line + b"\n" + '{"id":"b","text":"中文"}\n'.encode())
+        text = "这是一个中国人写的中文句子"
+        lines = f'{{"id":"a","text":"{text}"}}\n{{"id":"b","text":"中文"}}\n'.encode("gb18030")
+        path = write(tmp_path / "x.jsonl", lines)
         items = read(path, encoding="auto", whole_rows=True)
-        assert texts(items) == [("a", "中文"), ("b", "中文")]
-        assert items[0].json == '{"id":"a","text":"中文"}'.encode()
+        assert texts(items) == [("a", text), ("b", "中文")]
+        assert items[0].json == f'{{"id":"a","text":"{text}"}}'.encode()
         assert read(path, encoding="gb18030", whole_rows=True)[0] == items[0]
 
     def test_an_encoding_that_does_not_exist_is_refused(self):
@@ -282,20 +287,23 @@ class TestEncodings:
         ):
             line = json.dumps({"id": "a", "text": text}, ensure_ascii=False)
             path = write(tmp_path / "x.jsonl", line.encode("gb18030"))
-            assert texts(read(path, encoding="auto")) == [("a", text)]
+            assert texts(read(path, encoding="gb18030")) == [("a", text)]
+            (found,) = read(path, encoding="auto")
+            assert found.source == str(path)
+            assert isinstance(found, Reject) or found.text == text
         line = json.dumps({"id": "a", "text": traditional}, ensure_ascii=False)
         path = write(tmp_path / "x.jsonl", line.encode("big5"))
         (reject,) = read(path, encoding="auto")
-        assert reject.reason.startswith("not utf-8: ")
-        assert reject.reason.endswith(": name its encoding")
+        assert reject.reason.startswith("not UTF-8: name its encoding with --encoding")
         assert texts(read(path, encoding="big5")) == [("a", traditional)]
 
-    @pytest.mark.parametrize("encoding", ["utf-16", "utf-32-le"])
-    def test_an_encoding_with_other_line_ends_is_refused_except_for_whole_files(self, tmp_path, encoding):
-        with pytest.raises(ValueError, match=f"iconv -f {encoding}"):
-            InputOptions(encoding=encoding)
-        write(tmp_path / "文.txt", "A中\n".encode(encoding))
-        assert texts(read(tmp_path, encoding=encoding, format="text")) == [("文.txt", "A中\n")]
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32-le", "cp037"])
+    def test_an_encoding_with_other_line_ends_is_read_if_it_is_named(self, tmp_path, encoding):
+        text = "a text" if encoding == "cp037" else "中文"
+        lines = write(tmp_path / "x.csv", f"id,text\na,{text}\nb,{text}\n".encode(encoding))
+        assert texts(read(lines, encoding=encoding)) == [("a", text), ("b", text)]
+        write(tmp_path / "文.txt", f"{text}\n".encode(encoding))
+        assert texts(read(tmp_path / "文.txt", encoding=encoding))[0][1] == f"{text}\n"
 
 
 class TestFingerprints:
@@ -383,8 +391,8 @@ class TestCsv:
         bad, good, bad_id = read(path)
         assert (bad.line, bad.id, good.id) == (2, "a", "b")
         assert (bad_id.line, bad_id.id) == (4, None)
-        assert "not utf-8" in bad.reason
-        assert "not utf-8" in bad_id.reason
+        assert "not UTF-8" in bad.reason
+        assert "not UTF-8" in bad_id.reason
 
     @pytest.mark.parametrize("row", [b"a", b"a,b,c", b'a,"b" c', b'a,b"\rc"'])
     def test_a_broken_row_is_rejected_and_the_others_are_kept(self, tmp_path, row):
@@ -419,7 +427,7 @@ class TestCsv:
                 b"id;text\n",
                 "in the header: no column 'id' among 'id;text': name the delimiter that is between",
             ),
-            (b"id,\xff\n", "in the header: not utf-8"),
+            (b"id,\xff\n", "in the header: not UTF-8"),
             (b'id,"te"xt\n', "not CSV: "),
         ],
     )
@@ -458,10 +466,11 @@ class TestPlainText:
 
     def test_bytes_of_another_encoding_are_rejected_under_their_id(self, tmp_path):
         write(tmp_path / "a.txt", "中文".encode("gb18030"))
-        ((line, known_id, reason),) = rejects(read(tmp_path, encoding="utf-8"))
-        assert (line, known_id) == (1, "a.txt")
-        assert "not utf-8" in reason
-        assert texts(read(tmp_path, encoding="auto")) == [("a.txt", "中文")]
+        for encoding in ("utf-8", "auto"):
+            ((line, known_id, reason),) = rejects(read(tmp_path, encoding=encoding))
+            assert (line, known_id) == (1, "a.txt")
+            assert "not UTF-8" in reason
+        assert texts(read(tmp_path, encoding="gb18030")) == [("a.txt", "中文")]
 
     @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
     @pytest.mark.parametrize("pack", [bytes, gzip.compress])

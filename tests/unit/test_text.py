@@ -59,10 +59,6 @@ def test_default_encoding_is_utf8() -> None:
     assert decode("中文".encode()) == "中文"
 
 
-def test_automatic_encoding_takes_gb18030_where_utf8_fails() -> None:
-    assert decode("朱镕基 㐀 😀".encode("gb18030"), "auto") == "朱镕基 㐀 😀"
-
-
 def test_names_the_offset_of_the_wrong_byte() -> None:
     with pytest.raises(BadInput, match=r"not utf-8: invalid start byte at byte 4 \(0xff\)"):
         decode(b"text\xff", "utf-8")
@@ -71,11 +67,6 @@ def test_names_the_offset_of_the_wrong_byte() -> None:
 def test_counts_the_byte_order_mark_in_the_offset() -> None:
     with pytest.raises(BadInput, match=r"at byte 5 \(0xff\)"):
         decode(codecs.BOM_UTF8 + b"ab\xff")
-
-
-def test_automatic_encoding_names_both_offsets_where_nothing_fits() -> None:
-    with pytest.raises(BadInput, match=r"neither utf-8 \(.*byte 0 .*\) nor gb18030 \(.*byte 2 .*\)"):
-        decode("你".encode("gb18030") + b"\xff", "auto")
 
 
 @pytest.mark.parametrize("encoding", ["klingon", "base64", ""])
