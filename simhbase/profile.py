@@ -17,11 +17,12 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.content import NamedContent
-from simhbase.text.features import BY_IDF, SHINGLES, SIMILAR, FeatureOptions
+from simhbase.text.features import BY_IDF, SHINGLES, FeatureOptions
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
 from simhbase.text.normalise import NORMALISATION, normalise
 from simhbase.text.packages import package_version
 from simhbase.text.variants import CharacterTable, character_table
+from simhbase.thresholds import SIMILAR
 
 if TYPE_CHECKING:
     from simhbase.drawers.scheme import Scheme
@@ -39,8 +40,8 @@ RISES_FROM = 48  # features, those (chars:1-3) of a sentence of 17 characters
 REACH = 7  # bits: few pairs that differ in 8 or more share a drawer of 5x2
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "default": {},
-    # 20 bands find 97 % of the pairs with similarity 0.7: 1 - (1 - 0.7^5)^20. The other 28 of the 128 slots
-    # only make the estimate better.
+    # 20 bands find 92 % of the pairs with similarity 0.65, and 97 % with 0.7: 1 - (1 - 0.7^5)^20. The other
+    # 28 of the 128 slots only make the estimate better.
     "complete": {"scheme": "minhash", "threshold": SIMILAR},
     "classic": {"weights": "tfidf", "top": 64, "verify": False},
     # Sentences of 17 characters that differ in two have a similarity of 0.6; titles from one template often
@@ -393,7 +394,7 @@ class MinHashProfile(Profile):
     slots: int = 128
     sketch_bits: int = 8
     bands: str = _DERIVED
-    threshold: float | str = 0.8
+    threshold: float | str = SIMILAR
     same_numbers: bool = False
 
     def _complete(self) -> None:
@@ -449,6 +450,8 @@ class MinHashProfile(Profile):
         named = {"threshold": _canonical_threshold(given.get("threshold")), "bands": given.get("bands")}
         if named["bands"] == AUTO:
             named["bands"] = self._bands_by_threshold
+        elif named["bands"] is None:
+            named["bands"] = (ALL_LENGTHS if isinstance(named["threshold"], str) else _FIXED)["bands"]
         return {name: named.get(name, value) for name, value in super()._canonical(given).items()}
 
 
@@ -506,10 +509,13 @@ def _require_preset(preset: object) -> None:
 
 
 def preset_parameters(preset: str) -> dict[str, object]:
-    """The preset's values of those parameters that any preset sets (and reach)."""
+    """The preset's values of those parameters that any preset sets (and reach); None for the default."""
     parameters = make_profile({}, preset).parameters()
     names = {"reach", *(name for each in PRESETS.values() for name in each)}
-    return {name: parameters[name] for name in parameters if name in names}
+    found = {name: parameters[name] for name in parameters if name in names}
+    if "bands" not in PRESETS[preset] and "bands" in found:
+        found["bands"] = None  # the default of a store; jobs without one choose better bands
+    return found
 
 
 def given_parameters(profile: Profile | Mapping[str, object] | str | None) -> Mapping[str, object]:

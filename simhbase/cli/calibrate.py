@@ -11,6 +11,7 @@ import click
 from simhbase.cli.inputs import end, input_options, or_stdin
 from simhbase.cli.options import command, option, profile_file_option
 from simhbase.cli.output import Output, json_option, message
+from simhbase.thresholds import RIGHT, SIMILAR, SIMILAR_SHORT
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -34,7 +35,7 @@ Examples:
 )
 @option(
     "--jaccard S",
-    "Minimum Jaccard similarity of pairs to find. [default: 0.8; short texts 0.6]",
+    f"Minimum Jaccard similarity of pairs to find. [default: {SIMILAR}; short texts {SIMILAR_SHORT}]",
     group="Goal",
     type=_SHARE,
 )
@@ -42,7 +43,7 @@ Examples:
 @option("--precision S", "Target precision.", group="Goal", type=_SHARE, default=0.95)
 @option(
     "--right S",
-    "Minimum Jaccard similarity of a correct pair. [default: 5/6 of --jaccard, at most 0.65]",
+    f"Minimum Jaccard similarity of a correct pair. [default: {RIGHT}; less if --jaccard is below {SIMILAR}]",
     group="Goal",
     type=_SHARE,
 )

@@ -9,6 +9,7 @@ import click
 from simhbase.cli.inputs import end, input_options, or_stdin, output_option
 from simhbase.cli.options import command, min_similarity_option, option, profile_options
 from simhbase.cli.output import Output, json_option
+from simhbase.thresholds import SIMILAR
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -25,7 +26,7 @@ Examples:
 )
 @profile_options
 @min_similarity_option(
-    "Minimum Jaccard similarity of texts; 0: compare none. [default: the profile's threshold, or 0.65]"
+    f"Minimum Jaccard similarity of texts; 0: compare none. [default: the profile's threshold, or {SIMILAR}]"
 )
 @option(
     "--chains/--no-chains",

@@ -10,6 +10,7 @@ import click
 from simhbase.cli.inputs import end, input_options
 from simhbase.cli.options import command, min_similarity_option, option, profile_options, store_option
 from simhbase.cli.output import Output, json_option, message
+from simhbase.thresholds import RIGHT
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -35,7 +36,7 @@ Examples:
     "Minimum Jaccard similarity of a correct pair.",
     group="Evaluation",
     type=click.FloatRange(min=0, max=1, min_open=True),
-    default=0.65,
+    default=RIGHT,
 )
 @min_similarity_option("Count only matches of this Jaccard similarity, estimated by sketches.", "Evaluation")
 @store_option

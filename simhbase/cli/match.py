@@ -62,7 +62,7 @@ def match(
     same, each document is looked up among the others.
 
     Matches are listed nearest first. By default MinHash finds nearly all texts with a similarity of at least
-    0.7, which are then compared exactly. Fingerprints are held in memory, texts and ids in temporary files.
+    0.65, which are then compared exactly. Fingerprints are held in memory, texts and ids in temporary files.
     """
     from simhbase.jobs.answers import AnsweredQueries
     from simhbase.jobs.lookups import answers_to

@@ -150,10 +150,10 @@ class SimHashScheme:
         return max(self.k, self.reach)
 
     def rule(self, min_similarity: float | None) -> str:
-        """The bounds as text, e.g. `within 3 bits, similarity >= 0.8`. min_similarity: None uses the
-        profile's."""
+        """The bounds as text, e.g. `within 3 bits, estimated similarity >= 0.8`. min_similarity: None
+        uses the profile's."""
         least = self.threshold if min_similarity is None else min_similarity
-        words = self.within if least is None else f"{self.within}, similarity >= {least:g}"
+        words = self.within if least is None else f"{self.within}, estimated similarity >= {least:g}"
         return words + same_numbers(self.sketching)
 
     @property
@@ -291,9 +291,9 @@ class MinHashScheme:
     def rule(self, min_similarity: float | None) -> str:
         wanted = self.threshold if min_similarity is None else min_similarity
         if isinstance(wanted, RisingThreshold):
-            words = f"similarity >= {wanted.least:g} to {wanted.most:g} by the number of features"
+            words = f"estimated similarity >= {wanted.least:g} to {wanted.most:g} by the number of features"
         else:
-            words = f"similarity >= {wanted:g}"
+            words = f"estimated similarity >= {wanted:g}"
         return words + same_numbers(self.sketching)
 
     def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:

@@ -111,10 +111,11 @@ def dedup(
     id_field, text_field: names of fields, None for those of the options of `inputs` ("id", "text").
 
     profile: a Profile, or some of its parameters by name. The default is MinHash, which finds nearly all
-    pairs with a similarity of 0.7 or more. For SimHash without a layout, one that fits k is chosen.
+    pairs with a similarity of 0.65 or more. Without `bands`, those that serve `min_similarity` are chosen;
+    for SimHash without a layout, one that fits k. A Profile has all of them, and is used as it is.
     min_similarity: minimum exact Jaccard similarity of matches. Default: the profile's threshold (the
     lower end of a rising one), 0.65 if it has none. 0: only fingerprints decide, as they do for inputs with
-    fingerprints.
+    fingerprints, and similarities are estimates.
     keep: the representative of a group: "first" in input order, "longest", "newest" or "oldest" (by
     `date_field`), or the document with the greatest ("-FIELD": least) value of a field. Values are compared
     as numbers if all are numbers, as dates if all are dates (ISO 8601, 2024-9-30, 2024年9月30日, RFC 2822,

@@ -28,7 +28,8 @@ class Removed:
     """A row that was removed. row: its number, from 0; id: as it was given, `row 0` for a row without one;
     reason: the rule by which it matches `duplicate_of`, the id that is kept (None for rows that could not be
     used); group: the id of its group's first document; distance, similarity: to `duplicate_of`, None if
-    unknown."""
+    unknown. The similarity is that of the texts if these are compared (Jaccard in `reason`), else estimated
+    from sketches."""
 
     row: int
     id: Any

@@ -163,8 +163,8 @@ def match(
     queries, against: files, or documents in Python, as for `dedup`; the same for both: each document is
     looked up among the others. texts: in place of `queries`. id_field, text_field: as for `dedup`, of both.
     profile: a Profile, or some of its parameters by name. The default is MinHash, which finds nearly all
-    pairs with a similarity of 0.7 or more, or SimHash if documents or queries are fingerprints. For SimHash
-    without a layout, one that fits k is chosen. min_similarity: minimum exact Jaccard similarity of matches
+    pairs with a similarity of 0.65 or more, or SimHash if documents or queries are fingerprints. What
+    it leaves open is chosen as by `dedup`. min_similarity: minimum exact Jaccard similarity of matches
     (default: the profile's threshold, if it has one). ids_limit: maximum number of documents listed per
     fingerprint.
 

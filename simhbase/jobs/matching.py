@@ -21,12 +21,12 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import ExactSimilarity
 from simhbase.jobs.pipeline import Batch
-from simhbase.profile import BANDS, TABLE_BITS, Profile, given_parameters, make_profile, with_corpus_defaults
+from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile, with_corpus_defaults
 from simhbase.slices import Numbers, bounded_slices
 from simhbase.text.difference import repeats_itself
 from simhbase.text.extractor import Extractor
-from simhbase.text.features import SIMILAR
 from simhbase.text.jaccard import similarity
+from simhbase.thresholds import SIMILAR
 
 BYTES_AT_ONCE = 1 << 19  # of texts compared at once; their shingles take dozens of times as much
 
@@ -51,7 +51,7 @@ class MatchCriteria:
             given["layout"] = default_layout(k, 0, bits).name
         chosen = make_profile(given)
         scheme = chosen.index_scheme
-        if isinstance(scheme, MinHashScheme) and min_similarity and scheme.bands.name == BANDS:
+        if isinstance(scheme, MinHashScheme) and min_similarity and given.get("bands") is None:
             scheme = replace(scheme, bands=_bands_for_corpus(min_similarity, scheme.sketching.slots))
         # With a reach, results depend on the layout, so it must not change.
         any_layout &= isinstance(scheme, SimHashScheme) and scheme.reach <= scheme.k

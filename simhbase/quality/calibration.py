@@ -37,16 +37,16 @@ from simhbase.quality.schemes import (
 )
 from simhbase.quality.truth import BINS, Quality, Truth
 from simhbase.text.jaccard import ShingleSets, shingle_sets
+from simhbase.thresholds import RIGHT, SIMILAR, SIMILAR_SHORT
 
 LEAST_TEXTS = 100
 LEAST_GROUPS = 20  # groups of near-duplicates: pairs of one group are found all or none
 SAMPLE = 20_000  # texts
 WIDER = range(4, MOST_BITS + 1)
-_JACCARD_OF_SHORT_TEXTS = 0.6  # default; that of sentences of 17 characters that differ in two
 # Reading a drawer takes as much processor time as 3 to 6 candidate rows (in RocksDB), and each drawer is a
 # row that is written and stored.
 CANDIDATES_PER_ROW = 10
-_RIGHT_SHARE = 5 / 6  # of the similarity to be found: finding slightly less similar pairs is no error
+_RIGHT_SHARE = RIGHT / SIMILAR  # of a lower similarity to be found
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Goal:
     documents: int
     recall: float = 0.95
     precision: float = 0.95
-    jaccard: float = 0.8
-    right: float = 0.65
+    jaccard: float = SIMILAR
+    right: float = RIGHT
     candidates: int = 1000
 
     def __post_init__(self) -> None:
@@ -173,11 +173,11 @@ def calibrate(
     """Measure schemes on a corpus, and recommend a profile.
 
     documents: expected size of the store (default: size of the corpus). jaccard: similarity from which pairs
-    should be found (default 0.8, for short texts 0.6); recall: target share of these found. right: similarity
-    from which found pairs are right (default five sixths of `jaccard`, at most 0.65); precision: target share
-    of these. max_candidates: maximum rows read per lookup. sample: maximum number of texts to measure on;
-    another seed draws another sample. labels: a file of pairs to be found, as for `evaluate`, instead of all
-    that are similar enough. plots: folder for plots (needs the extra `plots`).
+    should be found (default 0.65, for short texts 0.6); recall: target share of these found. right:
+    similarity from which found pairs are right (default 0.6, less if `jaccard` is below 0.65); precision:
+    target share of these. max_candidates: maximum rows read per lookup. sample: maximum number of texts to
+    measure on; another seed draws another sample. labels: a file of pairs to be found, as for `evaluate`,
+    instead of all that are similar enough. plots: folder for plots (needs the extra `plots`).
 
     Raises UsageError for invalid arguments, before anything is read; BadInput if the corpus is too small or
     has too few near-duplicates, and for labels of unknown ids; TooManyRejects.
@@ -198,7 +198,7 @@ def calibrate(
             f"use a sample of {drawn.read}"
         )
     if drawn.is_short:
-        wanted, accepted = least_similarities(jaccard, right, _JACCARD_OF_SHORT_TEXTS)
+        wanted, accepted = least_similarities(jaccard, right, SIMILAR_SHORT)
         goal = replace(goal, jaccard=wanted, right=accepted)
     goal = replace(goal, documents=documents or drawn.read)
     found = recommend(drawn, goal, inputs.threads, pairs, inputs.watcher)

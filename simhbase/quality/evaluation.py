@@ -23,9 +23,9 @@ from simhbase.quality.sample import Sample, read_sample
 from simhbase.quality.schemes import fingerprint_texts, pairs_found_by
 from simhbase.quality.truth import Quality, Truth
 from simhbase.text.jaccard import shingle_sets
+from simhbase.thresholds import RIGHT
 
-RIGHT = 0.65
-BINS = ((0.0, 0.5), (0.5, 0.6), (0.6, 0.7), (0.7, 0.75), (0.75, 0.8), (0.8, 0.9), (0.9, 1.0))
+BINS = ((0.0, 0.5), (0.5, 0.6), (0.6, 0.65), (0.65, 0.7), (0.7, 0.75), (0.75, 0.8), (0.8, 0.9), (0.9, 1.0))
 _AT_ONCE = 1000  # lookups in one read
 
 
@@ -66,7 +66,8 @@ def evaluate(
     pairs: a file with two ids on each line, separated by a tab; or a Jaccard similarity and two ids; or with
     a header that names the columns id_a, id_b and jaccard. inputs: documents to compare with each other under
     a profile, or some of its parameters by name. A found pair is right if its exact Jaccard similarity is
-    `right` or more (of character 3-shingles; of 2-shingles if half of the texts have at most 140 characters).
+    `right` or more (of growing shingles; of pairs of characters if half of the texts have at most 140
+    characters).
     store: URL of a store in which to look up the documents of the pairs instead. Then precision counts only
     labelled pairs, and only k of the profile can be given. min_similarity: minimum similarity of matches,
     estimated by sketches.

@@ -86,7 +86,7 @@ def test_fingerprints_are_grouped_without_texts_and_refuse_a_similarity(tmp_path
         ({"k": 3}, 0.65),
         ({"verify": True}, 0.65),
         ({"verify": True, "threshold": 0.9}, 0.9),
-        ({"scheme": "minhash"}, 0.8),
+        ({"scheme": "minhash"}, 0.65),
         ({"scheme": "minhash", "threshold": 0.5}, 0.5),
     ],
 )

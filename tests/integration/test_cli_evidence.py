@@ -75,9 +75,9 @@ def test_a_load_tells_what_it_knows_without_the_texts(tmp_path):
 @pytest.mark.parametrize(
     ("options", "rule"),
     [
-        (("--set", "scheme=minhash"), "similarity >= 0.8"),
-        (("--set", "scheme=minhash", "--min-similarity", 0.5), "similarity >= 0.5"),
-        (("--min-similarity", 0.5), "within 7 bits in a shared drawer, similarity >= 0.5"),
+        (("--set", "scheme=minhash"), "estimated similarity >= 0.65"),
+        (("--set", "scheme=minhash", "--min-similarity", 0.5), "estimated similarity >= 0.5"),
+        (("--min-similarity", 0.5), "within 7 bits in a shared drawer, estimated similarity >= 0.5"),
     ],
 )
 def test_a_load_names_the_similarity_it_was_asked_for(tmp_path, options, rule):
@@ -95,7 +95,10 @@ def test_what_matches_a_stored_document_says_so(tmp_path):
     found = evidence(
         tmp_path, "dedup", "--against", "rocksdb:simhbase.db", "--min-similarity", 0.6, "new.jsonl"
     )
-    assert found["d0"]["rule"] == "within 7 bits in a shared drawer, similarity >= 0.6, of a stored document"
+    assert (
+        found["d0"]["rule"]
+        == "within 7 bits in a shared drawer, estimated similarity >= 0.6, of a stored document"
+    )
     assert "words" not in found["d0"]
     assert found["d2"]["rule"] == "same text"
 

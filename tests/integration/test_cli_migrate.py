@@ -182,7 +182,7 @@ def test_a_threshold_that_takes_other_sketches_takes_the_texts_again(tmp_path):
     result("load", "a.jsonl", "--set", "scheme=minhash", "--set", "features=chars:1-3", *STORE, cwd=tmp_path)
     done = run("migrate", *STORE, *TO, "--set", "threshold=0.54-0.7", cwd=tmp_path)
     assert done.returncode == 12
-    assert b"threshold is 0.8, not 0.54-0.7" in done.stderr
+    assert b"threshold is 0.65, not 0.54-0.7" in done.stderr
     assert counted(migrate(tmp_path, "--set", "threshold=0.6", "--set", "bands=32x4"))[:2] == (3, 3)
 
 

@@ -29,12 +29,13 @@ from simhbase.jobs.groups import Matcher, groups
 from simhbase.model import AddReport, Query
 from simhbase.parallel import map_in_threads
 from simhbase.stores.base import keeps_hints
+from simhbase.thresholds import SIMILAR
 from tests import reference
 from tests.selection import load_unique
 from tests.simulated import Server, SimulatedStore
 
 MINHASH, VERIFIED = Profile(scheme="minhash"), Profile(threshold=None, reach=3)
-LEAST = least_estimate(MINHASH.sketching, 0.8, MinHashScheme.errors)  # for a threshold of 0.8
+LEAST = least_estimate(MINHASH.sketching, SIMILAR, MinHashScheme.errors)
 BY_LENGTH = Profile(scheme="minhash", threshold="0.52-0.7")
 LONG = 4 * 24 * 3600  # seconds
 WORDS = [a + b for a in "abcdefghij" for b in "klmnopqrst"]

@@ -7,7 +7,7 @@ import pytest
 
 import simhbase
 from simhbase.profile import make_profile
-from simhbase.text.features import SIMILAR
+from simhbase.thresholds import SIMILAR
 from tests import reference, unrelated
 from tests.command_line import documents, read_lines, run
 

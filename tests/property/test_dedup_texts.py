@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simhbase
-from simhbase.text.features import SIMILAR
+from simhbase.thresholds import SIMILAR
 from tests import reference
 from tests.command_line import documents, read_lines, texts
 

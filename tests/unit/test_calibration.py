@@ -27,12 +27,12 @@ from tests.near import versions
 @pytest.mark.parametrize(
     ("jaccard", "right", "both"),
     [
-        (None, None, (0.8, 0.65)),
-        (0.9, None, (0.9, 0.65)),
-        (0.6, None, (0.6, 0.5)),
-        (0.3, None, (0.3, 0.25)),
+        (None, None, (0.65, 0.6)),
+        (0.9, None, (0.9, 0.6)),
+        (0.6, None, (0.6, 0.554)),
+        (0.3, None, (0.3, 0.277)),
         (None, 0.85, (0.85, 0.85)),
-        (None, 0.5, (0.8, 0.5)),
+        (None, 0.5, (0.65, 0.5)),
         (0.7, 0.7, (0.7, 0.7)),
     ],
 )
@@ -62,8 +62,8 @@ def sample_of(contents: list[str]) -> Sample:
     [
         (texts(20), "20 different texts are too few"),
         (["always the same text"] * 200, "all 200 documents have the same text"),
-        (texts(200), r"no pair of Jaccard similarity 0\.8 or more"),
-        ([*texts(200), *(text[:-9] for text in texts(3))], r"3 pairs of Jaccard similarity 0\.8 or more"),
+        (texts(200), r"no pair of Jaccard similarity 0\.65 or more"),
+        ([*texts(200), *(text[:-9] for text in texts(3))], r"3 pairs of Jaccard similarity 0\.65 or more"),
         ([f"{texts(1)[0]} number {number}" for number in range(200)], "in 1 group of near-duplicates"),
     ],
 )

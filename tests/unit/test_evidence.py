@@ -16,16 +16,16 @@ from simhbase.jobs.source_report import SourceReport, warnings_of
         (
             {"verify": True, "threshold": 0.5},
             0,
-            "within 7 bits in a shared drawer, similarity >= 0.5",
-            "within 7 bits in a shared drawer, similarity >= 0.5",
+            "within 7 bits in a shared drawer, estimated similarity >= 0.5",
+            "within 7 bits in a shared drawer, estimated similarity >= 0.5",
         ),
-        ({"scheme": "minhash"}, None, "Jaccard >= 0.8", "Jaccard >= 0.8"),
-        ({"scheme": "minhash"}, 0, "similarity >= 0.8", "similarity >= 0.8"),
+        ({"scheme": "minhash"}, None, "Jaccard >= 0.65", "Jaccard >= 0.65"),
+        ({"scheme": "minhash"}, 0, "estimated similarity >= 0.65", "estimated similarity >= 0.65"),
         (
             "short",
             None,
-            "similarity >= 0.54 to 0.7 by the number of features, Jaccard >= 0.54",
-            "similarity >= 0.54 to 0.7 by the number of features, Jaccard >= 0.54",
+            "estimated similarity >= 0.54 to 0.7 by the number of features, Jaccard >= 0.54",
+            "estimated similarity >= 0.54 to 0.7 by the number of features, Jaccard >= 0.54",
         ),
     ],
 )

@@ -16,6 +16,7 @@ from simhbase.stores import create_store
 from simhbase.stores.meta import Meta
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import IdfTable
+from simhbase.thresholds import SIMILAR
 
 
 @pytest.fixture
@@ -130,7 +131,7 @@ def test_the_reach_of_a_store_changes_without_its_texts():
 
 def test_the_rule_names_the_reach():
     rule = Profile(verify=True, threshold=0.7, reach=7).index_scheme.rule(None)
-    assert rule == "within 7 bits in a shared drawer, similarity >= 0.7"
+    assert rule == "within 7 bits in a shared drawer, estimated similarity >= 0.7"
 
 
 def test_a_profile_says_what_applies_to_its_scheme_alone():
@@ -168,7 +169,7 @@ def test_a_rising_threshold_brings_the_features_and_bands_that_it_is_made_for(st
     stored.require({"threshold": "0.52-0.7", "scheme": "minhash"})
     with pytest.raises(ProfileMismatch, match=r"threshold is 0\.52-0\.7, not 0\.7"):
         stored.require({"threshold": 0.7})
-    with pytest.raises(ProfileMismatch, match=r"threshold is 0\.8, not 0\.52-0\.7"):
+    with pytest.raises(ProfileMismatch, match=r"threshold is 0\.65, not 0\.52-0\.7"):
         Profile(scheme="minhash").require({"threshold": "0.52-0.7"})
     assert make_profile({"slots": 128, "threshold": "0.52-0.7"}, "short") == profile
 
@@ -177,8 +178,8 @@ def test_a_threshold_that_rises_goes_from_the_one_to_the_other():
     rising = Profile(scheme="minhash", threshold="0.54-0.7")
     assert (rising.features, rising.bands) == ("chars:1-3", "32x4")
     assert rising.index_scheme.threshold == RisingThreshold(least=0.54, most=0.7, least_to=48)
-    assert rising.index_scheme.rule(None) == "similarity >= 0.54 to 0.7 by the number of features"
-    assert Profile(scheme="minhash").index_scheme.threshold == 0.8
+    assert rising.index_scheme.rule(None) == "estimated similarity >= 0.54 to 0.7 by the number of features"
+    assert Profile(scheme="minhash").index_scheme.threshold == SIMILAR
 
 
 @pytest.mark.parametrize("spelled", ["0.540-0.70", ".54-.7"])

@@ -12,7 +12,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.matching import BYTES_AT_ONCE, MatchCriteria, SpooledTexts
 from simhbase.jobs.pipeline import Batch
 from simhbase.profile import Profile
-from simhbase.text.features import SIMILAR
+from simhbase.thresholds import SIMILAR
 from tests.command_line import texts
 
 
@@ -50,7 +50,7 @@ def test_texts_that_were_not_put_aside_are_compared_too(tmp_path):
         ({"k": 3}, None, SIMILAR),
         (None, 0.3, 0.3),
         (None, 0, 0),
-        ({"scheme": "minhash"}, None, 0.8),
+        ({"scheme": "minhash"}, None, SIMILAR),
         ({"scheme": "minhash", "threshold": "0.52-0.7"}, None, 0.52),
         ({"scheme": "minhash", "threshold": "0.54-0.7"}, None, 0.54),
         ({"scheme": "minhash", "threshold": "0.54-0.7"}, 0.3, 0.3),
@@ -67,7 +67,7 @@ def test_what_is_asked_for_comes_before_the_profile_and_that_before_the_default(
 )
 def test_bands_serve_the_similarity_that_is_asked_for(asked, wanted):
     """Those of the profile are for stores. Of pairs just at the similarity at least 95 % share a drawer."""
-    for profile in (None, "complete", {"scheme": "minhash", "threshold": 0.65}):
+    for profile in (None, "complete", {"preset": "complete"}, {"scheme": "minhash", "threshold": 0.65}):
         criteria, least = MatchCriteria.exact(profile, asked)
         assert isinstance(criteria.chosen, MinHashScheme)
         assert criteria.chosen.bands.meeting(least) >= 0.95
@@ -75,7 +75,11 @@ def test_bands_serve_the_similarity_that_is_asked_for(asked, wanted):
 
 
 def test_bands_that_were_chosen_stay_and_the_lowest_similarities_get_all_slots():
-    chosen, _ = MatchCriteria.exact({"scheme": "minhash", "bands": "16x8"}, 0.3)
-    assert chosen.chosen.bands.name == "16x8"
+    for bands in ("16x8", "20x5"):
+        for profile in ({"scheme": "minhash", "bands": bands}, {"preset": "complete", "bands": bands}):
+            chosen, _ = MatchCriteria.exact(profile, 0.3)
+            assert chosen.chosen.bands.name == bands
+    chosen, _ = MatchCriteria.exact(Profile(scheme="minhash"), None)
+    assert chosen.chosen.bands.name == "20x5", "a profile has all parameters"
     lowest, _ = MatchCriteria.exact(None, 0.01)
     assert lowest.chosen.bands.name == "128x1"
