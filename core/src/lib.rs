@@ -142,13 +142,16 @@ impl Form {
         text: &Bound<'_, PyAny>,
     ) -> PyResult<[Bound<'py, PyByteArray>; 2]> {
         let text = points(text)?;
-        let found = work(py, || {
-            let mut found = growing::Growing::default();
-            let bare = self.normal(&text).points.into_iter().filter(|&point| point != 32).collect::<Vec<_>>();
-            found.read(&bare);
-            found
-        })?;
+        let (found, _) = work(py, || self.growing(&text))?;
         Ok([array(py, &found.places), array(py, &found.lengths)])
+    }
+
+    /// Number of growing shingles a place where one could start; 1 for a text without such places.
+    fn novelty(&self, py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<f64> {
+        let text = points(text)?;
+        let (found, characters) = work(py, || self.growing(&text))?;
+        let places = (characters + 1).saturating_sub(growing::SHORTEST);
+        Ok(if places == 0 { 1.0 } else { found.lengths.len() as f64 / places as f64 })
     }
 
     /// Each word of a text: its normal form, and its begin and end in the text.
@@ -174,6 +177,14 @@ impl Form {
 }
 
 impl Form {
+    /// Growing shingles of a text, and its number of characters that are no white space.
+    fn growing(&self, text: &[u32]) -> (growing::Growing, usize) {
+        let bare = self.normal(text).points.into_iter().filter(|&point| point != 32).collect::<Vec<_>>();
+        let mut found = growing::Growing::default();
+        found.read(&bare);
+        (found, bare.len())
+    }
+
     fn normal(&self, text: &[u32]) -> Normal {
         let mut normal = Normal::default();
         normal::normalise(text, self.0.as_deref(), &mut normal);
@@ -334,21 +345,6 @@ impl Pipeline {
         let run = |scratch: &mut Scratch| texts.iter().for_each(|text| self.of.fingerprint(text, scratch, &mut out));
         self.with_scratch(py, texts.characters(), run)?;
         Ok([array(py, &out.values), array(py, &out.sketches), array(py, &out.distinct)])
-    }
-
-    /// Of n texts: the first 64 bits of the features' digests (uint64), and how many each text has (int64). Features
-    /// may repeat.
-    fn features<'py>(&self, py: Python<'py>, texts: List<'_, 'py>) -> PyResult<[Bound<'py, PyByteArray>; 2]> {
-        let texts = read(texts)?;
-        let (mut digests, mut counts) = (vec![], vec![]);
-        self.with_scratch(py, texts.characters(), |scratch| {
-            for text in texts.iter() {
-                self.of.extract(text, scratch);
-                digests.extend(scratch.features.digests.iter().map(|digest| digest[0]));
-                counts.push(scratch.features.digests.len());
-            }
-        })?;
-        Ok([array(py, &digests), array(py, &counts)])
     }
 
     /// The sets of the features of texts.

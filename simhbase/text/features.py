@@ -18,7 +18,6 @@ from simhbase.text.normalise import form, normalise
 from simhbase.text.variants import CharacterTable
 
 SHINGLES = "chars:growing"  # whose sets are compared
-SIMILAR = 0.65  # Jaccard similarity of these sets from which texts are near-duplicates: docs/choosing.md
 WEIGHTS = ("saturated", "capped", "count", "tfidf", "levels")
 BY_IDF = ("tfidf", "levels")
 
@@ -123,9 +122,7 @@ def growing_shingles(text: str) -> list[tuple[int, str]]:
 def novelty(text: str, variants: CharacterTable | None = None) -> float:
     """Number of growing shingles a place of the text where one could start, 0 to 1: how little the text
     repeats itself. 1 for a text that is too short. variants: count as equal."""
-    places = len(normalise(text, variants).replace(" ", "")) - 2
-    _, lengths = form(variants).growing_shingles(text)
-    return 1.0 if places < 1 else len(lengths) / places
+    return form(variants).novelty(text)
 
 
 def tokens(text: str) -> list[str]:

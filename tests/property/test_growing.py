@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.text.extractor import Extractor
-from simhbase.text.features import FeatureOptions, growing_shingles
+from simhbase._core import Pipeline
+from simhbase.text.features import FeatureOptions, growing_shingles, novelty
+from simhbase.text.jaccard import shingle_sets
 from simhbase.text.normalise import form, normalise
 from tests import reference
 
@@ -24,6 +25,11 @@ repetitive = st.lists(st.tuples(stretches, st.integers(1, 60)), max_size=6).map(
 
 def places(text: str) -> list[tuple[int, int]]:
     return [(start, len(shingle)) for start, shingle in growing_shingles(text)]
+
+
+def sketcher(kind: str) -> Pipeline:
+    """Makes sketches of 128 slots of 32 bits."""
+    return FeatureOptions(kind=kind).pipeline(sketching=(128, 32, 0, False, False, True))
 
 
 def bare(text: str) -> str:
@@ -49,18 +55,24 @@ def test_they_are_the_triples_where_none_occurs_twice(text):
     assert [shingle for _, shingle in growing_shingles(text)] == [
         text[start : start + 3] for start in range(62)
     ]
-    options = FeatureOptions(kind="chars:growing"), FeatureOptions(kind="chars:3")
-    growing, triples = (sorted(Extractor(each).extract([text]).digests) for each in options)
+    growing, triples = (sketcher(kind).fingerprint([text]) for kind in ("chars:growing", "chars:3"))
     assert growing == triples
 
 
 @given(st.text(max_size=300) | repetitive, st.text(max_size=300))
 def test_no_text_of_a_batch_changes_those_of_another(one, other):
-    extractor = Extractor(FeatureOptions(kind="chars:growing"))
-    batch = extractor.extract([one, other, one])
-    found = [sorted(each) for each in np.split(batch.digests, np.cumsum(batch.counts)[:-1])]
-    assert found == [sorted(extractor.extract([text]).digests) for text in (one, other, one)]
-    assert [len(set(each)) for each in found] == batch.counts.tolist()
+    pipeline = sketcher("chars:growing")
+    together = pipeline.fingerprint([one, other, one])
+    alone = [pipeline.fingerprint([text]) for text in (one, other, one)]
+    assert list(together) == [b"".join(parts) for parts in zip(*alone, strict=True)]
+    sizes = shingle_sets([one, other, one]).sizes.tolist()
+    assert sizes == [len(growing_shingles(text)) for text in (one, other, one)]
+
+
+@given(st.text(max_size=300) | repetitive)
+def test_novelty_is_their_number_a_place(text):
+    places = len(bare(text)) - 2
+    assert novelty(text) == (1 if places < 1 else len(growing_shingles(text)) / places)
 
 
 @pytest.mark.parametrize("corpus", reference.CORPORA)

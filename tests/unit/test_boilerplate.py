@@ -7,6 +7,7 @@ from simhbase.profile import Profile
 from simhbase.text.boilerplate import Boilerplate, BoilerplateItem, join, phrases, render, split
 from simhbase.text.extractor import Extractor
 from simhbase.text.features import FeatureOptions
+from simhbase.text.jaccard import ShingleSets
 from simhbase.text.userfile import read_boilerplate
 
 PREFIX = "央视网消息（新闻联播）："
@@ -69,7 +70,7 @@ def test_a_text_without_boilerplate_stays_to_the_letter():
 def test_words_on_either_side_are_as_with_a_space_between_them():
     features = Extractor(FeatureOptions(weights="count", boilerplate=MINE))
     texts = ["big央视网消息新闻联播house", "北京央视网消息新闻联播大学"]
-    assert features.extract(texts).counts.tolist() == [2, 1], "big house, 北京大学"
+    assert ShingleSets(features, texts).sizes.tolist() == [2, 1], "big house, 北京大学"
 
 
 def test_both_schemes_and_their_sketches_leave_boilerplate_out():

@@ -1,7 +1,6 @@
 """Tokens and weights: what counts as a feature, and how much."""
 
 import unicodedata
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,7 +10,10 @@ from simhbase.errors import UsageError
 from simhbase.text.extractor import Extractor
 from simhbase.text.features import FeatureOptions, tokens
 from simhbase.text.idf import SCALE, IdfTable, jieba_table
+from simhbase.text.jaccard import shingle_sets
 from simhbase.text.normalise import normalise
+
+FIRST, SECOND = np.array([0]), np.array([1])
 
 
 def words(text: str, **options: object) -> list[tuple[str, float]]:
@@ -138,28 +140,22 @@ def test_features_of_a_text_do_not_depend_on_its_neighbours_in_the_batch(kind):
         "one two three four five six seven eight nine ten",
         "".join(map(chr, range(0x4E00, 0x4E00 + 200))),
     ]
-    extract = Extractor(FeatureOptions(kind=kind)).extract
-    together = extract(texts)
-    ends = np.cumsum(together.counts)
-    for text, end, count in zip(texts, ends, together.counts, strict=True):
-        alone = extract([text])
-        assert alone.counts.tolist() == [count]
-        assert np.array_equal(alone.digests, together.digests[end - count : end]), text
+    pipeline = FeatureOptions(kind=kind).pipeline()
+    alone = [pipeline.fingerprint([text]) for text in texts]
+    assert pipeline.fingerprint(texts) == [b"".join(parts) for parts in zip(*alone, strict=True)]
 
 
 @pytest.mark.parametrize("size", range(1, 10))
 def test_there_is_one_feature_for_each_distinct_ngram(size):
     text = "the cat and the cat 和那只猫和那只猫"
     bare = text.replace(" ", "")
-    expected = Counter(bare[i : i + size] for i in range(len(bare) - size + 1))
-    batch = Extractor(FeatureOptions(kind=f"chars:{size}")).extract([text])
-    found = Counter(batch.digests.tolist())
-    assert sorted(found.values()) == sorted(expected.values())
+    expected = {bare[i : i + size] for i in range(len(bare) - size + 1)}
+    assert count(text, f"chars:{size}") == len(expected)
 
 
-def digests(text: str, kind: str) -> set[int]:
-    batch = Extractor(FeatureOptions(kind=kind)).extract([text])
-    return set(batch.digests.tolist())
+def count(text: str, kind: str) -> int:
+    """Number of distinct features."""
+    return shingle_sets([text], kind).sizes.item()
 
 
 def of_length(length: int) -> str:
@@ -170,9 +166,8 @@ def test_pairs_and_triples_go_together_at_every_length_and_single_characters_wit
     shares = []
     for length in range(3, 100):
         text = of_length(length)
-        found, singles = digests(text, "chars:1-3"), digests(text, "chars:1")
-        assert found - singles == digests(text, "chars:2") | digests(text, "chars:3")
-        shares.append(len(found & singles) / length)
+        singles = count(text, "chars:1-3") - count(text, "chars:2") - count(text, "chars:3")
+        shares.append(singles / length)
     assert set(shares[:14]) == {1}
     assert shares[32 - 3] == pytest.approx(0.5, abs=0.2)
     assert set(shares[64 - 3 :]) == {0}
@@ -183,19 +178,16 @@ def test_a_text_a_quarter_longer_is_not_parted_from_the_shorter_by_its_length(le
     shorter, longer = of_length(length), of_length(length + length // 4)
 
     def similarity(kind: str) -> float:
-        one, other = digests(shorter, kind), digests(longer, kind)
-        return len(one & other) / len(one | other)
+        return shingle_sets([shorter, longer], kind).similarity(FIRST, SECOND).item()
 
     assert similarity("chars:1-3") > min(similarity("chars:2"), similarity("chars:3")) - 0.05
 
 
 def test_word_ngrams_know_the_order_of_the_words():
-    def ngrams(text):
-        return set(Extractor(FeatureOptions(kind="words:2")).extract([text]).digests.tolist())
-
-    assert len(ngrams("one two three one two")) == 3
-    assert not ngrams("one two three") & ngrams("three two one")
-    assert len(ngrams("北京 weather 上海 weather 北京")) == 4, "words of all scripts in the text's order"
+    texts = ["one two three one two", "one two three", "three two one", "北京 weather 上海 weather 北京"]
+    sets = shingle_sets(texts, "words:2")
+    assert sets.sizes.tolist() == [3, 2, 2, 4], "words of all scripts in the text's order"
+    assert sets.similarity(FIRST + 1, SECOND + 1) == 0
 
 
 def test_the_word_expression_matches_unicodes_letters_marks_and_decimal_digits():

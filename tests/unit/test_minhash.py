@@ -12,8 +12,8 @@ from simhbase.errors import UsageError
 from simhbase.fingerprint.minhash import BITS, SLOTS, SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.fingerprint.sketches import fingerprints, mismatches_of, unpack
-from simhbase.text.extractor import Extractor
 from simhbase.text.features import FeatureOptions
+from simhbase.text.jaccard import shingle_sets
 from tests import reference
 
 
@@ -42,7 +42,7 @@ def pairs(count: int, union: int, jaccard: float) -> tuple[list[str], list[str]]
 
 @pytest.mark.parametrize("seed", [0, 7])
 def test_signatures_are_those_of_the_definition(seed):
-    digests = Extractor(FeatureOptions(kind="chars:3")).extract(["one two three"]).digests.tolist()
+    digests = reference.character_ngrams("onetwothree", 3, 64)
     found = signatures(["one two three"], 16, seed)
     assert found.tolist() == [reference.signature(digests, 16, seed)]
 
@@ -78,12 +78,10 @@ def test_loose_bounds_lose_hardly_any_pair_of_the_similarity(bits):
 def test_estimates_agree_with_the_similarity_of_real_documents(corpus):
     texts = [text for _, text in reference.documents(corpus, 40)][:150]
     both = [text for each in texts for text in (each, each[: len(each) * 3 // 4])]
-    batch = Extractor(FeatureOptions(kind="chars:3")).extract(both)
     sketching = SketchParameters()
     found = sketches(both, bits=8, kind="chars:3")
-    words = np.split(batch.digests, np.cumsum(batch.counts)[:-1])
-    sets = [frozenset(each.tolist()) for each in words]
-    exact = np.array([len(a & b) / max(1, len(a | b)) for a, b in zip(sets[::2], sets[1::2], strict=True)])
+    pairs = np.arange(len(both)).reshape(-1, 2).T
+    exact = shingle_sets(both, "chars:3").similarity(*pairs)
     errors = sketching.similarity(mismatches_of(sketching, found[::2], found[1::2])) - exact
     spread = np.sqrt(exact * (1 - exact) / sketching.slots)
     assert abs(errors.mean()) < 3 * spread.mean() / np.sqrt(len(exact))

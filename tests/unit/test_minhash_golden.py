@@ -1,4 +1,4 @@
-"""Known answers: shingles, signatures, sketches, bands and fingerprints of the twenty fixed texts.
+"""Known answers: signatures, sketches, bands and fingerprints of the twenty fixed texts.
 
 To add texts or forms:
 python -m tests.unit.test_minhash_golden > tests/golden/minhash.json
@@ -16,7 +16,6 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.fingerprint.sketches import fingerprints
 from simhbase.index.stored_profile import probes
-from simhbase.text.extractor import Extractor
 from simhbase.text.features import FeatureOptions
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "minhash.json"
@@ -32,14 +31,12 @@ def hexadecimal(rows: np.ndarray) -> list[str]:
 
 def answers(kind: str) -> dict[str, object]:
     options = FeatureOptions(kind=kind)
-    batch = Extractor(options).extract(probes())
     of_bits = {
         bits: Fingerprinter(options, 64, 1, SketchParameters(bits=bits), is_minhash=True)
         for bits in (*BITS, 32)
     }
     sketches = {bits: each.fingerprint_many(probes()).fingerprints.sketches for bits, each in of_bits.items()}
     return {
-        "shingles": hexadecimal(np.split(batch.digests, np.cumsum(batch.counts)[:-1])),
         "slots": hexadecimal(sketches[32]),
         **{f"sketches of {bits} bits": hexadecimal(sketches[bits]) for bits in BITS},
         **{f"segments {name}": hexadecimal(banding.segments(bands(name), sketches[8], 8)) for name in BANDS},
