@@ -24,7 +24,8 @@ PARTS = (
     "stored",
     "quality",
 )
-WITHIN = ("weights", "short", "lengths", "heldout", "kinds")  # their tables are among those of quality
+WITHIN = ("weights", "short", "lengths", "heldout")  # their tables are among those of quality
+OF_KINDS = ("kinds", "beside")
 WITH_SERVERS = (
     "hbase",
     "blocks",
@@ -40,7 +41,8 @@ WITH_SERVERS = (
     "peers",
 )
 HELP = (
-    f"of {', '.join(PARTS)}, which is all without any; {', '.join(WITHIN)}, parts of quality; and "
+    f"of {', '.join(PARTS)}, which is all without any; {', '.join(WITHIN)}, parts of quality; "
+    f"{', '.join(OF_KINDS)}, of texts of many kinds; and "
     f"{', '.join(WITH_SERVERS)}, which start servers"
 )
 
@@ -60,7 +62,7 @@ def main() -> None:
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help=HELP)
     options = parser.parse_args()
-    there = (*PARTS, *WITHIN, *WITH_SERVERS)
+    there = (*PARTS, *WITHIN, *OF_KINDS, *WITH_SERVERS)
     if unknown := set(options.parts).difference(there):
         parser.error(f"no part {', '.join(sorted(unknown))}: there are {', '.join(there)}")
     before = Path(options.against) if options.against and Path(options.against).is_dir() else None

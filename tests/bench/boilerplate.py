@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Chunk, InputOptions, Raw
 from simhbase.drawers.rowkeys import segments_of
+from simhbase.drawers.scheme import MinHashScheme, least_estimate
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.jobs.learn_boilerplate import coverage_of, learn, total_coverage
 from simhbase.profile import Profile
@@ -19,11 +20,12 @@ from simhbase.quality.pairs import TextPairs
 from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts
 from simhbase.quality.truth import BINS, DrawerSizes, Truth, bin_name, drawers
 from simhbase.text.boilerplate import Boilerplate
+from simhbase.thresholds import RIGHT, SIMILAR
 from tests.bench.report import Cell, Table, shown
 
 SHARES = (0.01, 0.001)
-THRESHOLDS = (0.6, 0.65, 0.7, 0.8)
-OTHER_DAYS = ((0.65, 0.8), (0.8, 1.0))
+THRESHOLDS = (SIMILAR, 0.7, 0.8)
+OTHER_DAYS = ((SIMILAR, 0.8), (0.8, 1.0))
 PARSER = Parser(InputOptions(id_from="line"))
 AT_ONCE = 500
 MOST_FREQUENT = 5
@@ -70,9 +72,9 @@ class News:
             f"{len(self.near.sample.texts):,} different texts. Pairs found, in per cent with 95 % intervals: "
             f"of {repeated:,} pairs of one day, which are repetitions; of {others:,} of different days, most "
             f"of them of one template; and of {len(self.templates.pairs.left):,} labelled templates. All "
-            "similarities are of the whole texts, also those that precision goes by (0.65 and more): a pair "
-            "that owes its similarity to boilerplate is right by them. The boilerplate is what `simhbase idf "
-            "--boilerplate` learns from the texts of odd days."
+            f"similarities are of the whole texts, also those that precision goes by ({RIGHT} and more): a "
+            "pair that owes its similarity to boilerplate is right by them. The boilerplate is what "
+            "`simhbase idf --boilerplate` learns from the texts of odd days."
         )
 
 
@@ -141,8 +143,14 @@ def rows(
     found = near_by(minhash, by_sketch, sketching)
     filled = read(minhash, by_sketch, news)
     for threshold in THRESHOLDS:
-        near = f"MinHash 20x6, similarity >= {threshold}"
-        yield row([name, near], found.where(found.score >= threshold), filled, news, target)
+        near = f"MinHash {minhash.bands}, similarity >= {threshold}"
+        yield row(
+            [name, near],
+            found.where(found.score >= least_estimate(sketching, threshold, MinHashScheme.errors)),
+            filled,
+            news,
+            target,
+        )
 
 
 def near_by(

@@ -24,6 +24,7 @@ from simhbase.quality.sample import Sample
 from simhbase.quality.schemes import fingerprint_texts, pairs_found_by
 from simhbase.quality.truth import Truth
 from simhbase.text.jaccard import shingle_sets
+from simhbase.thresholds import RIGHT, SIMILAR
 from tests.bench.quality import CORPORA, sampled
 from tests.bench.report import Cell, Table, shown
 from tests.bench.short import read_items
@@ -33,7 +34,7 @@ FEWEST_BYTES, MOST_BYTES = 1_000, 200_000  # of a file of source code
 ROFF = re.compile(r'^[.\'](\\"|TH|so).*$|^[.\'][A-Za-z]+ ?|\\f[A-Z]|\\-', re.MULTILINE)
 MESSAGE = re.compile(r'^msgstr(?:\[\d\])? ((?:".*"\n)+)', re.MULTILINE)
 LANGUAGES = {"Japanese": "ja", "Chinese": "zh", "Arabic": "ar", "Russian": "ru"}
-BINS = ((0.7, 0.8), (0.8, 0.9), (0.9, 1.0))
+BINS = ((SIMILAR, 0.7), (0.7, 0.8), (0.8, 0.9), (0.9, 1.0))
 FORMER = make_profile({"verify": False})  # SimHash within 3 bits, as stores were made before
 
 Documents = Iterable[tuple[str, str]]
@@ -62,8 +63,8 @@ def measure(scale: float = 1.0) -> list[Table]:
             rows,
             [
                 f"At most {LIMIT:,} different texts of each kind. In per cent with 95 % intervals; a pair "
-                "found is right from a Jaccard similarity of 0.65 on, which is that of character triples, of "
-                "short texts of pairs."
+                f"found is right from a Jaccard similarity of {RIGHT} on, which is that of growing shingles, "
+                "of short texts of pairs of characters."
             ],
         )
     ]

@@ -1,5 +1,5 @@
 """Short texts by their length, and by how much longer one of two is: what the preset for them finds beside
-MinHash from 0.7, by three similarities that none of them owns."""
+MinHash (complete), by three similarities that none of them owns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import orjson
 from numpy.typing import NDArray
 
 from simhbase.drawers.threshold import RisingThreshold
-from simhbase.profile import Profile
+from simhbase.profile import Profile, make_profile
 from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.pairs import TextPairs
 from simhbase.quality.schemes import BY_LENGTH as PRESET
@@ -33,9 +33,9 @@ CHINESE, ENGLISH = 6000, 4000  # texts
 EDITED = 1 / 3  # so many of them have an edited copy
 LENGTHS = (8, 400)
 LEAST_PAIRS = 0.4  # Jaccard of pairs of characters, from which pairs of texts are measured at all
-BASE = "MinHash 0.7"
+BASE = "`--profile complete`"
 SCHEMES: Mapping[str, Profile] = {
-    BASE: Profile(scheme="minhash", threshold=0.7),
+    BASE: make_profile({}, "complete"),
     "`--profile short`": PRESET,
 }
 SLOTS = (128, 256)
@@ -190,13 +190,13 @@ def by_threshold(
         "Short texts: slots and threshold",
         [
             *("slots", "threshold", "pairs found", "precision", "below 30", "least of all bins"),
-            *("recall of edit similarity 0.8, below 30", "30-60", "least lead on MinHash 0.7"),
+            *("recall of edit similarity 0.8, below 30", "30-60", "least lead on complete"),
         ],
         rows,
         [
             "The features of the preset among the same texts. Precision: the share of the pairs found whose "
             "Jaccard similarity of pairs of characters is 0.5 and more; least of all bins: of the nine "
-            "columns above; lead: recall less that of MinHash 0.7, the least of all columns and the three "
+            "columns above; lead: recall less that of complete, the least of all columns and the three "
             "similarities above. Counted exactly: the bands of 128 slots find, and the texts' features are "
             "counted, not estimated. Of the 208 wrong pairs below 30 characters (128 slots, 0.52-0.7) three "
             "in four have fewer features in common than the threshold says: their estimates stray. Most are "

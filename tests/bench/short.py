@@ -14,7 +14,7 @@ from time import perf_counter
 import numpy as np
 import orjson
 
-from simhbase.profile import ALL_LENGTHS, Profile
+from simhbase.profile import ALL_LENGTHS, Profile, make_profile
 from simhbase.quality import truth as bins
 from simhbase.quality.calibration import Goal, measured
 from simhbase.quality.exact_join import similar_pairs
@@ -30,9 +30,11 @@ from simhbase.quality.schemes import (
 )
 from simhbase.quality.truth import Truth, bin_name
 from simhbase.text.extractor import Extractor
-from simhbase.text.features import FeatureOptions
-from simhbase.text.jaccard import ShingleSets
+from simhbase.text.features import SHINGLES, FeatureOptions
+from simhbase.text.jaccard import ShingleSets, shingle_sets
 from simhbase.text.normalise import normalise
+from simhbase.thresholds import RIGHT as RIGHT_IF_LONG
+from simhbase.thresholds import SIMILAR
 from tests.bench.report import Cell, Table, shown
 from tests.reference import DATA
 from tests.short import sentence_pairs
@@ -64,7 +66,7 @@ FEWER_SLOTS_SETTINGS: tuple[Sequence[str], Sequence[float | str]] = (
     (0.5, LOWER, RISES, "0.58-0.7"),
 )
 LONG: tuple[tuple[Sequence[str], Sequence[float | str]], ...] = (
-    (("20x6",), (0.7,)),
+    (("20x5",), (SIMILAR,)),
     (("32x4",), (0.7, 0.75)),
     (("32x4",), (0.7, RISES)),
 )
@@ -120,7 +122,7 @@ def measure(scale: float = 1.0) -> list[Table]:
     recent = [item for item in items if item.day >= SINCE]
     titles = compared(short_texts("titles", items, similar, lambda item: item.title))
     sentences = compared(short_texts("first sentences", recent, similar, first_sentence))
-    longer = long_texts(items, similar)
+    longer = long_texts(items)
     return [recommended(titles, sentences, longer), titles, sentences, longer]
 
 
@@ -167,9 +169,9 @@ def recommended(titles: Table, sentences: Table, longer: Table) -> Table:
             f"pairs of characters find short texts ({of_titles('chars:2', 'similarity >= 0.5', '32x4')}), "
             f"triples fewer ({of_titles('chars:3', 'similarity >= 0.5', '42x3')}). Where texts are longer "
             "than 140 characters, pairs do not tell templates apart "
-            f"({of_long('chars:2', 'similarity >= 0.7', '32x4')}), triples do "
-            f"({of_long('chars:3', 'similarity >= 0.7', '20x6')}). So all texts have both, and short ones "
-            "the single characters, too, which fade out from 16 to 64 characters: "
+            f"({of_long('chars:2', 'similarity >= 0.7', '32x4')}), growing shingles do "
+            f"({of_long(SHINGLES, f'similarity >= {SIMILAR}', '20x5')}). So all texts have both, and short "
+            "ones the single characters, too, which fade out from 16 to 64 characters: "
             f"{of_long(BY_LENGTH.features, rises, '32x4')}",
         ],
         [
@@ -326,25 +328,14 @@ def row(short: ShortTexts, setting: Setting) -> list[Cell]:
     ]
 
 
-def long_texts(items: Iterable[Item], similar: Mapping[tuple[str, str], float]) -> Table:
+def long_texts(items: Iterable[Item]) -> Table:
     """The recommendation for short texts where texts are long, beside the one for long texts."""
-    places: dict[str, int] = {}
-    of_item = {
-        item.id: places.setdefault(item.text, len(places))
-        for item in items
-        if len(normalise(item.text).replace(" ", "")) > SHORT
-    }
-    pairs = {
-        tuple(sorted((of_item[left], of_item[right]))): similarity
-        for (left, right), similarity in similar.items()
-        if left in of_item and right in of_item and of_item[left] != of_item[right]
-    }
-    left, right = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2).T
-    texts = list(places)
-    known = TextPairs(len(texts), left, right, np.array([pairs[pair] for pair in sorted(pairs)]))
-    truth = Truth(known, known.between(Goal.right), Sample.of_all(texts))
+    long = (item.text for item in items if len(normalise(item.text).replace(" ", "")) > SHORT)
+    texts = list(dict.fromkeys(long))
+    known = similar_pairs(shingle_sets(texts), RIGHT_IF_LONG)
+    truth = Truth(known, known, Sample.of_all(texts))
     profiles = [
-        Profile(scheme="minhash", threshold=0.7),
+        make_profile({}, "complete"),
         Profile(scheme="minhash", features="chars:2"),
         BY_LENGTH,
     ]
@@ -370,7 +361,7 @@ def long_texts(items: Iterable[Item], similar: Mapping[tuple[str, str], float]) 
         ],
         rows,
         [
-            f"{len(texts):,} different items, and their pairs by exact Jaccard similarity of character "
-            f"3-shingles; a pair found is right from {Goal.right} on."
+            f"{len(texts):,} different items, and their pairs by exact Jaccard similarity of growing "
+            f"shingles; a pair found is right from {RIGHT_IF_LONG} on."
         ],
     )
