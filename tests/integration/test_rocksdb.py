@@ -108,6 +108,18 @@ def test_a_url_without_a_path_is_refused() -> None:
         create_store("rocksdb:")
 
 
+@pytest.mark.parametrize("access", ["read", "write"])
+def test_a_path_that_rocksdb_cannot_open_is_refused_and_stays_as_it_was(
+    tmp_path: Path, access: Access
+) -> None:
+    """File names in other encodings, as of old Latin-1 systems."""
+    url = f"rocksdb:{tmp_path}/caf\udce9.db"
+    for use in (open_store, create_store):
+        with pytest.raises(UsageError, match="is not UTF-8, which RocksDB needs"):
+            use(url, access)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("left", [[], ["rocksdict-config.json"]])
 def test_a_creation_that_stopped_before_the_tables_is_missing_and_can_be_repeated(
     url: str, left: list[str]

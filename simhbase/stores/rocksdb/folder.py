@@ -16,12 +16,19 @@ from simhbase.stores.rocksdb.options import CONFIGURATION, TABLES, database_opti
 
 
 def path_of(url: str) -> Path:
-    """The folder in a URL. Raises UsageError if there is none."""
+    """The folder in a URL. Raises UsageError if there is none, or RocksDB cannot open it."""
     path, _, _ = location(url).partition("?")
     if not path:
         raise UsageError(f"no store {url!r}: give its folder, e.g. rocksdb:simhbase.db")
     # Shells do not expand a tilde after a scheme. Absolute, as the working folder may change.
-    return Path(path).expanduser().absolute()
+    folder = Path(path).expanduser().absolute()
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the path of {url!r} is not UTF-8, which RocksDB needs: give the store another folder"
+        ) from error
+    return folder
 
 
 def options_of(url: str) -> str:
