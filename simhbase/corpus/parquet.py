@@ -293,13 +293,15 @@ def _of_texts(kind: Any) -> Any:
     return _remade(kind, leaf, list_of)
 
 
-def json_type(kind: Any) -> Any:
+def json_type(kind: Any, *, is_made: bool = False) -> Any:
     """The type to cast to before converting to Python, which has no nanosecond timestamps, and rejects texts
-    that are not UTF-8."""
+    that are not UTF-8. is_made: an array of it is made of Python values, so UUIDs etc. are as stored."""
     import pyarrow as arrow
     from pyarrow import types
 
     def leaf(kind: Any) -> Any:
+        if isinstance(kind, arrow.BaseExtensionType):  # Arrow would cast the bytes of a UUID to a text
+            return kind.storage_type if is_made else kind
         if types.is_null(kind) or types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
             return kind
         return arrow.large_binary() if _is_text(kind) else arrow.string()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from simhbase.corpus.fields import json_value
 from simhbase.corpus.outputs import Form, KeptBeginning, cell, made_of, parsed_line, rename
@@ -190,28 +191,32 @@ def _array(values: list[Any], kind: Any) -> Any:
         values = [None if text is None else text.decode() for text in texts]
         return arrow.array(values, arrow.string())
     try:
-        given = [_with_pairs(value, kind) for value in values] if types.is_nested(kind) else values
-        array = _cast(arrow.array(given, json_type(kind)), kind)
+        is_plain = not types.is_nested(kind) and not isinstance(kind, arrow.BaseExtensionType)
+        given = values if is_plain else [_given(value, kind) for value in values]
+        array = _cast(arrow.array(given, json_type(kind, is_made=True)), kind)
     except (arrow.ArrowException, OverflowError, TypeError, ValueError):
         return None
     is_text = types.is_string(kind) or types.is_large_string(kind)
     return array if is_text or all(map(_is_same, json_values(array), values)) else None
 
 
-def _with_pairs(value: Any, kind: Any) -> Any:
-    """A value with tuples for Arrow maps, which are lists of lists in JSON. Raises ValueError for other
-    values."""
+def _given(value: Any, kind: Any) -> Any:
+    """A JSON value as Arrow takes it: tuples for maps, bytes for UUIDs, integers for booleans of 8 bits.
+    Raises ValueError for other values."""
     from pyarrow import types
 
+    match getattr(kind, "extension_name", None):
+        case "arrow.uuid" if value is not None:
+            return UUID(str(value)).bytes
+        case "arrow.bool8" if isinstance(value, bool):
+            return int(value)
     if types.is_map(kind) and isinstance(value, list):
-        return [(_with_pairs(key, kind.key_type), _with_pairs(each, kind.item_type)) for key, each in value]
+        return [(_given(key, kind.key_type), _given(each, kind.item_type)) for key, each in value]
     if types.is_struct(kind) and isinstance(value, dict):
         inner = {field.name: field.type for field in kind.fields}
-        return {
-            name: _with_pairs(each, inner[name]) if name in inner else each for name, each in value.items()
-        }
+        return {name: _given(each, inner[name]) if name in inner else each for name, each in value.items()}
     if types.is_nested(kind) and not types.is_struct(kind) and isinstance(value, list):
-        return [_with_pairs(each, kind.value_type) for each in value]
+        return [_given(each, kind.value_type) for each in value]
     return value
 
 

@@ -8,6 +8,7 @@ import io
 import json
 import os
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -289,6 +290,17 @@ def test_of_parquet_comes_parquet_with_the_types_of_its_columns(tmp_path):
         assert table[name].to_pylist() == as_texts.get(name, given[name].to_pylist()), name
 
 
+def test_a_uuid_is_its_digits_in_json_and_a_uuid_in_parquet(tmp_path):
+    """Arrow casts its bytes to a text, which often is one by chance."""
+    keys = pa.array([UUID(int=5).bytes, UUID(int=6).bytes], pa.uuid())
+    nested = pa.StructArray.from_arrays([keys], names=["key"])
+    given = pa.table({"id": keys, "text": [FIRST, SECOND], "key": keys, "nested": nested})
+    parquet.write_table(given, tmp_path / "a.parquet")
+    key = str(UUID(int=5))
+    assert written(tmp_path, "a.parquet")[0] == {"id": key, "text": FIRST, "key": key, "nested": {"key": key}}
+    assert table_written(tmp_path, "a.parquet").equals(given)
+
+
 def test_a_column_whose_values_do_not_fit_its_type_has_theirs(tmp_path):
     table = pa.table({"id": [7, 8], "text": [FIRST, SECOND], "n": pa.array([1, 2], pa.int8())})
     parquet.write_table(table, tmp_path / "a.parquet")
@@ -407,6 +419,8 @@ MAPS = pa.map_(pa.string(), pa.int64())
         (pa.map_(pa.string(), pa.string()), [[("en", "hello")], []]),
         (pa.large_list(pa.list_(pa.timestamp("ns"))), [[[WHEN], []], None]),
         (pa.float16(), [np.float16(0.1), None]),
+        (pa.uuid(), [UUID(int=5).bytes, None]),
+        (pa.bool8(), [1, None]),
     ],
     ids=str,
 )
