@@ -75,11 +75,17 @@ def _files_of_programs(folders: Sequence[LeftOut]) -> str:
     if len(names) > _SHOWN_ENDINGS:
         shown.append("...")
     count = names.total()
-    return (
+    message = (
         f"{first.folder}{f' and {len(others):,} more' if others else ''}: {count:,} "
         f"file{'s were' if count > 1 else ' was'} not read, as programs such as Spark keep notes under names "
         f"that begin with _: {', '.join(shown)}"
     )
+    if "_delta_log" in names:
+        message += (
+            ". This is a Delta table, which keeps the files of older versions: documents that were changed "
+            "or removed are read, too. Export one version (deltalake.DeltaTable(folder).to_pyarrow_table())"
+        )
+    return message
 
 
 def _files_of_unknown_endings(folders: Sequence[LeftOut]) -> str:

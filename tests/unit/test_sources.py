@@ -1006,6 +1006,7 @@ class TestFoldersOfPrograms:
         assert ids == [str(tmp_path / "part-0.jsonl"), str(tmp_path / "_day=1/part-0.jsonl")]
         (message,) = files_left_out(sources.left_out)
         assert f"begin with _: {name.partition('/')[0]} (1)" in message
+        assert ("older versions" in message) == name.startswith("_delta_log")
         assert [item.id for item in read(tmp_path / name)] == ["c"]
 
     def test_names_that_are_not_utf8_make_ids_of_lines(self, tmp_path):
