@@ -192,14 +192,13 @@ def part(text: str) -> Any:
 
 
 def typed_fingerprints(typed: Sequence[str], base: Base | None) -> list[int]:
-    """Fingerprints in digits; without a base one must show that they are hexadecimal. Raises UsageError."""
-    from simhbase.corpus.prepared import ambiguous, fingerprint_of, may_be_decimal
+    """Fingerprints in digits; without a base one of them must show it. Raises UsageError."""
+    from simhbase.corpus.prepared import base_of, fingerprint_of
     from simhbase.profile import TABLE_BITS
 
-    if typed and base is None and all(map(may_be_decimal, typed)):
-        raise UsageError(ambiguous(typed[0], "fingerprints have"), parameter="fingerprint_base")
+    base = base or base_of(typed, TABLE_BITS, "fingerprints have")
     try:
-        return [fingerprint_of(each, TABLE_BITS, base or 16) for each in typed]
+        return [fingerprint_of(each, TABLE_BITS, base) for each in typed]
     except BadInput as error:
         raise UsageError(str(error), parameter="fingerprints") from error
 
@@ -254,7 +253,7 @@ def fingerprint_option(text: str, group: str = "Options") -> Decorator:
 def fingerprint_base_option(group: str = "Options") -> Decorator:
     return option(
         "--fingerprint-base 16|10",
-        "Base of the digits of fingerprints. [default: 16 if one of the first 1,000 shows it]",
+        "Base of the digits of fingerprints. [default: what one of the first 1,000 shows]",
         group=group,
         type=click.Choice(["16", "10"]),
         callback=converted(int),

@@ -59,12 +59,17 @@ class Parser:
     def _parsed(self, raw: Raw) -> list[Record | Reject]:
         """The record of a line, or several, if JSON objects were joined on it."""
         parsed = self._parse(raw)
-        if isinstance(parsed, Reject) and raw.holds == "json":
+        parts = self._joined(raw) if isinstance(parsed, Reject) else []
+        return [self._parse(part) for part in parts] or [parsed]
+
+    def _joined(self, raw: Raw) -> list[Raw]:
+        """The JSON objects joined on a line, if there are several."""
+        if raw.holds == "json":
             with suppress(ValueError, RecursionError):
                 objects = list(joined_objects(self._decode(raw, raw.data)))
                 if len(objects) > 1:
-                    return [self._parse(_part(raw, *each)) for each in enumerate(objects, 1)]
-        return [parsed]
+                    return [_part(raw, *each) for each in enumerate(objects, 1)]
+        return []
 
     def _parse(self, raw: Raw) -> Record | Reject:
         record_id = None
@@ -122,16 +127,18 @@ class Parser:
         value = self._content(raw, fields)
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise self._wrong_content(value, "a fingerprint")
-        # Sources of digits that may be decimal were refused.
-        return fingerprint_of(value, self.options.fingerprint_bits, self.options.fingerprint_base or 16)
+        return fingerprint_of(value, self.options.fingerprint_bits, self.options.fingerprint_base or raw.base)
 
-    def fingerprint_text(self, raw: Raw) -> str | None:
-        """The text of a record's fingerprint; None for an integer, and for what cannot be read."""
-        with suppress(BadInput):
-            fields = _Object.of(self._decode(raw, raw.data)) if raw.holds == "json" else None
-            value = self._content(raw, fields)
-            return value if isinstance(value, str) else None
-        return None
+    def fingerprint_texts(self, raw: Raw) -> list[str]:
+        """The texts of the fingerprints of a line; none for integers, and for what cannot be read."""
+        texts = []
+        for part in self._joined(raw) or [raw]:
+            with suppress(BadInput):
+                fields = _Object.of(self._decode(part, part.data)) if part.holds == "json" else None
+                value = self._content(part, fields)
+                if isinstance(value, str):
+                    texts.append(value)
+        return texts
 
     def _content(self, raw: Raw, fields: _Object | None) -> Any:
         """The text or fingerprint of a record, as it is given."""

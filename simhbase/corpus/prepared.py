@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Literal
 
 from simhbase.corpus.record import Base, Raw, Reject, SourceReject
-from simhbase.errors import BadInput
+from simhbase.errors import BadInput, UsageError
 
 DECIDING = 1000  # values of a source that may show its base
+HELD_BYTES = 32 << 20  # of records, until one shows it
 _HEXADECIMAL = re.compile("(?:0[xX])?([0-9a-fA-F]+)")
 _DECIMAL = re.compile("-?[0-9]{1,40}")
 _SHOWN = 40  # characters
@@ -36,9 +39,34 @@ def fingerprint_of(value: str | int, bits: int, base: Base) -> int:
     return int(found[1], 16)
 
 
-def may_be_decimal(text: str) -> bool:
-    """True for digits that could be of either base: 0x or a letter shows that they are hexadecimal."""
-    return _DECIMAL.fullmatch(text) is not None
+def shown_base(text: str, bits: int) -> Base | Literal["uncertain"] | None:
+    """The base that the form of a fingerprint shows: 0x, or a letter among bits / 4 digits, says 16; a minus
+    sign, or more than bits / 4 decimal digits, 10. "uncertain" for other decimal digits, None for what is no
+    fingerprint in either base."""
+    digits = bits // 4
+    if _DECIMAL.fullmatch(text):
+        if -(1 << bits - 1) <= int(text) < 1 << bits:
+            return 10 if text[0] == "-" or len(text) > digits else "uncertain"
+        return "uncertain" if len(text) == digits else None
+    found = _HEXADECIMAL.fullmatch(text)
+    return 16 if found and (len(found[1]) == digits or text[1] in "xX") else None
+
+
+def base_of(texts: Iterable[str], bits: int, what: str) -> Base:
+    """The base that the first certain one of some fingerprints shows; 16 if there are no digits. what: the
+    subject of a message. Raises UsageError if all that have digits are uncertain."""
+    example = ""
+    for text in texts:
+        match shown_base(text, bits):
+            case "uncertain":
+                example = example or text
+            case None:
+                pass
+            case base:
+                return base
+    if example:
+        raise UsageError(ambiguous(example, what), parameter="fingerprint_base")
+    return 16
 
 
 def ambiguous(example: str, what: str) -> str:
@@ -50,35 +78,40 @@ def ambiguous(example: str, what: str) -> str:
 
 
 def of_certain_base(
-    items: Iterable[Raw | Reject], text_of: Callable[[Raw], str | None]
+    items: Iterable[Raw | Reject], texts_of: Callable[[Raw], Sequence[str]], bits: int
 ) -> Iterator[Raw | Reject]:
-    """The records of a source whose first texts show that they are hexadecimal, else a SourceReject.
+    """The records of a source with the base that its first texts show, else a SourceReject.
 
-    text_of: the text of a record's fingerprint, None for an integer and for what cannot be read.
+    Holds at most DECIDING records, and HELD_BYTES. texts_of: the texts of a record's fingerprints, none for
+    an integer and for what cannot be read.
     """
     rest = iter(items)
     held: list[Raw | Reject] = []
-    example = ""
+    size, example = 0, ""
     for item in rest:
-        text = text_of(item) if isinstance(item, Raw) else None
-        if text and not may_be_decimal(text) and _HEXADECIMAL.fullmatch(text):
-            yield from (*held, item)
-            yield from rest
-            return
-        if text and may_be_decimal(text):
-            example = example or text
-        if example:
-            held.append(item)
-        else:
+        texts = texts_of(item) if isinstance(item, Raw) else ()
+        for text in texts:
+            base = shown_base(text, bits)
+            if base == "uncertain":
+                example = example or text
+            elif base is not None:
+                yield from (_with_base(each, base) for each in chain(held, [item], rest))
+                return
+        if not example:
             yield item
-        if len(held) == DECIDING:
-            break
+            continue
+        held.append(item)
+        size += len(item.data) if isinstance(item, Raw) else 0
+        if len(held) == DECIDING or size > HELD_BYTES:
+            what = f"its first {len(held):,} fingerprints have"
+            yield SourceReject(held[0].source, None, None, ambiguous(example, what))
+            return
     if example:
-        reason = ambiguous(
-            example,
-            f"its first {DECIDING:,} fingerprints have" if len(held) == DECIDING else "its fingerprints have",
-        )
-        yield SourceReject(held[0].source, None, None, reason)
+        yield SourceReject(held[0].source, None, None, ambiguous(example, "its fingerprints have"))
+
+
+def _with_base(item: Raw | Reject, base: Base) -> Raw | Reject:
+    return item._replace(base=base) if isinstance(item, Raw) and base != item.base else item
 
 
 def _shown(value: str | int) -> str:

@@ -42,8 +42,9 @@ class InputOptions:
     text_field, fingerprint_field: JSON fields (a dot steps into objects, unless the record has the whole
     name as a key) or columns of CSV or Parquet (a dot steps into structs); fingerprint_field has
     fingerprints of `fingerprint_bits` bits in place of texts: integers (also signed ones, as two's
-    complement), or texts in digits of fingerprint_base, 16 or 10. None: a source whose first 1,000 texts
-    have a 0x or a letter is hexadecimal; another one is refused. id_from: field: the id_field, in formats
+    complement), or texts in digits of fingerprint_base, 16 or 10. None: what the first 1,000 texts
+    of a source show: 0x, or a letter among 16 digits, says 16; a minus sign, or 17 to 20 decimal digits, 10;
+    a source that shows neither is refused. id_from: field: the id_field, in formats
     with fields; line: source and line; path: the same with the absolute path of the file, links resolved;
     text: 16 hex digits of a hash of the text. id_prefix: put before every id; {file} is the file's name
     without folder and endings. encoding: a Python encoding, or auto: UTF-8, UTF-16 and UTF-32 with a byte
@@ -170,7 +171,8 @@ class Raw(NamedTuple):
     it is in the JSON object or derived from the text. data: bytes of a text, fingerprint, HTML page or JSON
     object, or the decimal digits of an integer (a fingerprint). value: the cell of value_field, for rows.
     encoding: of the bytes, if the file states it; None uses the options. tags: the cells of tag_fields, for
-    rows. is_named: False for a row of a program without an id, whose name is compared with no other.
+    rows. is_named: False for a row of a program without an id, whose name is compared with no other. base:
+    of the digits of a fingerprint, where the options do not say it.
     """
 
     source: str
@@ -182,6 +184,7 @@ class Raw(NamedTuple):
     encoding: str | None = None
     tags: tuple[bytes | None, ...] = ()
     is_named: bool = True
+    base: Base = 16
 
 
 class Record(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -96,9 +96,8 @@ class Sources:
             elif isinstance(found, LeftOut):
                 self.left_out.append(found)
             elif found.path is None:
-                yield from in_certain_base(
-                    self._records(found, self._stdin or sys.stdin.buffer), self._options
-                )
+                with closing(self._records(found, self._stdin or sys.stdin.buffer)) as items:
+                    yield from in_certain_base(items, self._options)
             else:
                 try:
                     file = found.path.open("rb")
@@ -106,18 +105,22 @@ class Sources:
                     reason = f"it cannot be opened: {error.strerror}"
                     yield SourceReject(found.source.name, None, None, reason)
                 else:
-                    with file:
-                        read = self._rows if _is_parquet(file) else self._records
-                        yield from in_certain_base(read(found, file), self._options)
+                    read = self._rows if _is_parquet(file) else self._records
+                    with file, closing(read(found, file)) as items:
+                        yield from in_certain_base(items, self._options)
 
-    def _records(self, found: FoundSource, file: BinaryIO) -> Iterator[Raw | Reject]:
+    def _records(self, found: FoundSource, file: BinaryIO) -> Generator[Raw | Reject, None, None]:
         file_format = self._options.format or format_of(found.source.name) or "jsonl"
         with closing(Rereadable.of(file)) as rereadable:
             self._position = rereadable.tell
-            yield from raw_records(found.source, rereadable, file_format, self._options, self.notes.append)
-            self._done, self._position = self.consumed, int
+            try:
+                yield from raw_records(
+                    found.source, rereadable, file_format, self._options, self.notes.append
+                )
+            finally:  # a source may be given up before its end
+                self._done, self._position = self.consumed, int
 
-    def _rows(self, found: FoundSource, file: BinaryIO) -> Iterator[Raw | Reject]:
+    def _rows(self, found: FoundSource, file: BinaryIO) -> Generator[Raw | Reject, None, None]:
         """Rows of a Parquet file, of which only some columns are read."""
         begin, size = self._done, found.size()
         yield from parquet_records(found.source, _CountedFile(file, self), self._options, self.notes.append)
@@ -129,7 +132,7 @@ def in_certain_base(items: Iterator[Raw | Reject], options: InputOptions) -> Ite
     """The records of a source, whose fingerprints (if it has some) must not be ambiguous."""
     if options.fingerprint_field is None or options.fingerprint_base is not None:
         return items
-    return of_certain_base(items, Parser(options).fingerprint_text)
+    return of_certain_base(items, Parser(options).fingerprint_texts, options.fingerprint_bits)
 
 
 def chunked(items: Iterable[Raw | Reject]) -> Iterator[Chunk]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import numpy as np
+import orjson
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -12,13 +13,16 @@ import pytest
 from pyarrow import parquet
 
 import simhbase
+from simhbase.cli.options import typed_fingerprints
 from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.prepared import shown_base
 from simhbase.corpus.record import InputOptions, SourceReject
+from simhbase.corpus.sources import Sources
 from simhbase.errors import UsageError
 from tests.command_line import result, run, write_lines
 from tests.reading import json_lines, read, rejects, write
 
-VALUES = [0x0123456789ABCDEF, 1234567890123456, 2**64 - 1, 2**63, 7]
+VALUES = [0x0123456789ABCDEF, 1234567890123456, 99, 2**64 - 1, 2**63, 7]
 SIGNED = [value - 2**64 if value >= 2**63 else value for value in VALUES]
 FIELD = {"fingerprint_field": "f"}
 
@@ -68,14 +72,15 @@ def test_other_numbers_of_json_are_rejected(tmp_path, value):
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
 def test_digits_are_read_by_the_base_that_is_said_and_refused_without_one(tmp_path, suffix):
     path = tmp_path / f"x.{suffix}"
-    rows = [{"id": f"d{n}", "f": str(value)} for n, value in enumerate(VALUES)]
+    values = [value for value in VALUES if value < 10**16]
+    rows = [{"id": f"d{n}", "f": str(value)} for n, value in enumerate(values)]
     if suffix == "jsonl":
         write_lines(path, rows)
     elif suffix == "parquet":
         parquet.write_table(pa.Table.from_pylist(rows), path)
     else:
         pd.DataFrame(rows).to_csv(path, index=False, sep="," if suffix == "csv" else "\t")
-    assert found(read(path, **FIELD, fingerprint_base=10)) == VALUES
+    assert found(read(path, **FIELD, fingerprint_base=10)) == values
     (item,) = read(path, **FIELD)
     assert isinstance(item, SourceReject)
     assert "may be decimal or hexadecimal numbers. Say which (fingerprint_base)" in item.reason
@@ -149,3 +154,80 @@ def test_typed_fingerprints_follow_the_same_rule(tmp_path):
     muted = ("mute", "add", "--fingerprint", "1234567890123456", *store)
     assert run(*muted, cwd=tmp_path).returncode == 2
     assert result(*muted, "--fingerprint-base", 10, cwd=tmp_path)["muted"] == 1
+
+
+HEXADECIMAL, DECIMAL, UNCERTAIN = "00000000000000ff", "12345678901234567", "1234567890123456"
+
+
+@pytest.mark.parametrize(
+    ("text", "base"),
+    [
+        (HEXADECIMAL, 16),
+        ("0x0000000000000001", 16),
+        ("0X1", 16),
+        ("-5", 10),
+        (DECIMAL, 10),
+        (str(2**64 - 1), 10),
+        (str(-(2**63)), 10),
+        (UNCERTAIN, "uncertain"),
+        ("7", "uncertain"),
+        ("face", None),
+        ("00000000000000fff", None),
+        (str(2**64), None),
+        (str(-(2**63) - 1), None),
+        ("", None),
+        ("-", None),
+        ("n/a", None),
+    ],
+)
+def test_the_form_of_a_fingerprint_shows_its_base(text, base):
+    assert shown_base(text, 64) == base
+
+
+def test_a_source_of_thousands_of_decimals_is_refused_and_the_next_one_read(tmp_path):
+    digits = write_lines(tmp_path / "a.jsonl", [{"id": n, "f": f"{n:016d}"} for n in range(3000)])
+    good = write_lines(tmp_path / "b.jsonl", [{"id": "x", "f": HEXADECIMAL}])
+    sources = Sources([str(digits), str(good)], InputOptions(**FIELD))
+    refused, other = [item for chunk in sources.chunks() for item in chunk]
+    assert isinstance(refused, SourceReject)
+    assert other.id is None
+    assert sources.consumed > good.stat().st_size  # of an open file no more
+
+
+def test_what_is_held_until_the_base_is_shown_is_bounded_in_bytes(tmp_path):
+    rows = [{"id": n, "f": UNCERTAIN, "other": "x" * (4 << 20)} for n in range(20)]
+    (item,) = read(write_lines(tmp_path / "x.jsonl", rows), **FIELD)
+    assert "its first 8 fingerprints have only decimal digits" in item.reason
+
+
+@pytest.mark.parametrize("certain", ["-5", DECIMAL])
+def test_a_certain_decimal_says_that_the_others_are(tmp_path, certain):
+    rows = [{"id": n, "f": text} for n, text in enumerate(["16", certain, UNCERTAIN])]
+    expected = [16, int(certain) % 2**64, int(UNCERTAIN)]
+    assert found(read(write_lines(tmp_path / "x.jsonl", rows), **FIELD)) == expected
+    frame = pd.DataFrame({"id": ["a", "b", "c"], "f": [row["f"] for row in rows]})
+    report = simhbase.dedup(Inputs(rows=frame, options=InputOptions(**FIELD)), {"k": 0})
+    assert (report.rejected, report.unique) == (0, 3)
+    assert typed_fingerprints(["16", certain, UNCERTAIN], None) == expected
+
+
+def test_a_junk_cell_decides_nothing(tmp_path):
+    rows = [{"id": n, "f": text} for n, text in enumerate(["face", UNCERTAIN, DECIMAL, "face"])]
+    wrong, *numbers, _ = read(write_lines(tmp_path / "x.jsonl", rows), **FIELD)
+    assert "'face' is no fingerprint of 64 bits" in wrong.reason
+    assert found(numbers) == [int(UNCERTAIN), int(DECIMAL)]
+    *_, item = read(write_lines(tmp_path / "y.jsonl", rows[:2]), **FIELD)
+    assert isinstance(item, SourceReject)
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [([UNCERTAIN, "17"], None), ([UNCERTAIN, DECIMAL], [int(UNCERTAIN), int(DECIMAL)])],
+)
+def test_objects_joined_on_a_line_are_looked_at_each(tmp_path, texts, values):
+    line = b"".join(orjson.dumps({"id": n, "f": text}) for n, text in enumerate(texts))
+    items = read(write(tmp_path / "x.jsonl", line + b"\n"), **FIELD)
+    if values is None:
+        assert [type(item) for item in items] == [SourceReject]
+    else:
+        assert found(items) == values

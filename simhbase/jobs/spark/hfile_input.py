@@ -29,7 +29,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 from pyspark.sql.types import BinaryType, DecimalType, LongType, StringType, StructField, StructType
 
-from simhbase.corpus.prepared import DECIDING, ambiguous, fingerprint_of, may_be_decimal
+from simhbase.corpus.prepared import DECIDING, base_of, fingerprint_of
 from simhbase.corpus.record import Base
 from simhbase.errors import BadInput, OutputFailed, UsageError
 from simhbase.index import Index, open_index
@@ -90,7 +90,7 @@ def hfile_input(
     (hdfs://, s3://, file://), or a path if all run on one machine. fingerprint_column: use fingerprints
     instead of texts, made with the store's profile: binary as by `fingerprint`, integers (bigint, as two's
     complement, or decimals), or texts of digits; with a column `sketch` if the store keeps sketches.
-    fingerprint_base: of the digits, 16 or 10; None: 16 if one of the first 1,000 texts shows it.
+    fingerprint_base: of the digits, 16 or 10; None: what one of the first 1,000 texts shows.
     order_column: if ids repeat, the document with the least value counts, then that with the least
     fingerprint; the others are rejected, and null and empty ids, and texts that are null, not UTF-8 or have
     too few features. partitions: number of files written in parallel, by default two per core; more if there
@@ -161,10 +161,7 @@ def _fingerprint_of(df: DataFrame, name: str, base: Base | None) -> _Given:
 
 def _shown_base(df: DataFrame, name: str) -> Base:
     first = df.select(name).where(F.col(name).isNotNull()).limit(DECIDING).collect()
-    texts = [row[0] for row in first]
-    if texts and all(map(may_be_decimal, texts)):
-        raise UsageError(ambiguous(texts[0], f"{name!r} has"), parameter="fingerprint_base")
-    return 16
+    return base_of((row[0] for row in first), TABLE_BITS, f"{name!r} has")
 
 
 def with_given_fingerprints(
