@@ -21,10 +21,10 @@ from simhbase.corpus.record import (
     Reject,
     Source,
     SourceReject,
+    TooLong,
     too_long,
 )
 from simhbase.corpus.rows import distinct_names, readable, whole_row
-from simhbase.corpus.streams import TooLong
 from simhbase.errors import BadInput
 from simhbase.packing import Unreadable
 

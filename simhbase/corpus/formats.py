@@ -17,9 +17,10 @@ from simhbase.corpus.record import (
     Reject,
     Source,
     SourceReject,
+    TooLong,
     too_long,
 )
-from simhbase.corpus.streams import WARC_BEGIN, TooLong, split_lines, unpacked_text, wide_to_utf8
+from simhbase.corpus.streams import WARC_BEGIN, split_lines, unpacked_text, wide_to_utf8
 from simhbase.corpus.utf8 import Utf8
 from simhbase.packing import Rereadable, Resumption, Unreadable
 from simhbase.text.encoding import is_wide

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from errno import EFBIG
 from io import RawIOBase
-from itertools import count, repeat
-from typing import Any, BinaryIO, Literal
+from itertools import count, islice, repeat
+from typing import Any, BinaryIO, Literal, cast
 
 from simhbase.corpus.fields import listed, with_field
 from simhbase.corpus.record import (
     ID_HINT,
+    MAX_RECORD_BYTES,
     TAG_HINT,
     VALUE_HINT,
     InputOptions,
@@ -19,6 +22,7 @@ from simhbase.corpus.record import (
     Reject,
     Source,
     SourceReject,
+    TooLong,
     too_long,
 )
 from simhbase.corpus.rows import distinct_names, whole_row
@@ -30,7 +34,11 @@ MAGIC, ARROW_MAGIC = b"PAR1", b"ARROW1"
 _ARROW_STREAM = b"\xff\xff\xff\xff"  # as data sets of Hugging Face
 MAGIC_BYTES = 16  # texts may begin with a magic word; bytes that they do not contain follow in a file
 BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do not contain
+_END_OF_STREAM = _ARROW_STREAM + bytes(4)
 BATCH_ROWS = 16  # texts held at once; each may be large
+SHARED_BYTES = 32 << 20  # of copies of values that the rows of a batch share
+_PAGE_HEADER = re.compile(rb"\x15([\x80-\xff]{,9}[\0-\x7f])\x15([\x80-\xff]{,9}[\0-\x7f])", re.DOTALL)
+_PAGE_HEADER_BYTES, _DICTIONARY_PAGE = 32, 2
 BUFFER_BYTES = 1 << 20  # read buffer of a column; without it, a whole row group's column is read at once
 
 
@@ -40,39 +48,143 @@ def is_columnar(head: bytes) -> bool:
     return bool(is_named) or head.startswith(_ARROW_STREAM)
 
 
-def _opened(file: RawIOBase) -> Any:
-    """A reader of the file with `schema_arrow`. Raises as pyarrow."""
+def _opened(file: RawIOBase, options: InputOptions) -> _Parquet | _ArrowFile:
+    """A reader of the file. Raises as pyarrow."""
     from pyarrow.parquet import ParquetFile
 
     head = file.read(MAGIC_BYTES) or b""
     file.seek(0)
     if not head.startswith(MAGIC):
         return _ArrowFile(file, is_stream=head.startswith(_ARROW_STREAM))
-    return ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
+    table = ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
+    return _Parquet(file, table, BATCH_ROWS * max(options.max_record_bytes, MAX_RECORD_BYTES))
+
+
+@dataclass(frozen=True, slots=True)
+class _Parquet:
+    """A Parquet file, and a reader of it. most_bytes: of a page in memory."""
+
+    file: RawIOBase
+    table: Any
+    most_bytes: int
+
+    @property
+    def schema_arrow(self) -> Any:
+        return self.table.schema_arrow
+
+    def batches(self, columns: list[str] | None) -> Iterator[Any]:
+        """The rows of these columns (None: all). Raises as pyarrow, after every readable row."""
+        from pyarrow import ArrowException
+
+        for group in range(self.table.num_row_groups):
+            size = self._batch_rows(group, columns)
+            rows = 0
+            try:
+                for batch in self.table.iter_batches(size, [group], columns, use_threads=False):
+                    yield batch
+                    rows += batch.num_rows
+            except (ArrowException, OSError):  # some rows of the batch may be readable
+                rest = self.table.iter_batches(1, [group], columns, use_threads=False)
+                yield from islice(rest, rows, None)
+
+    def _batch_rows(self, group: int, columns: list[str] | None) -> int:
+        """How many rows are read at once. Raises OSError for pages that take too much memory."""
+        described, shared = self.table.metadata.row_group(group), 0
+        for number in range(described.num_columns):
+            column = described.column(number)
+            name = column.path_in_schema
+            if columns is None or any(f"{name}.".startswith(f"{each}.") for each in columns):
+                begins = filter(None, (column.dictionary_page_offset, column.data_page_offset))
+                if (begin := min(begins, default=None)) is None:  # there are no rows
+                    continue
+                self.file.seek(begin)
+                kind, size = page_kind_and_bytes(self.file.read(_PAGE_HEADER_BYTES) or b"")
+                if size > self.most_bytes:
+                    raise OSError(
+                        EFBIG,
+                        f"values of column {name} take {size:,} bytes of memory at once, "
+                        f"{self.most_bytes:,} are allowed (16 times max_record_bytes)",
+                    )
+                shared += size if kind == _DICTIONARY_PAGE else 0
+        return rows_at_once(shared)
+
+
+def page_kind_and_bytes(header: bytes) -> tuple[int, int]:
+    """Kind of a page of Parquet, and its size when unpacked: the first two fields of its header, as Thrift
+    writes integers. Zeros if the file ends here. Raises OSError for another header."""
+    found = _PAGE_HEADER.match(header)
+    if found is None:
+        if header:
+            raise OSError("a page has another header than those of Parquet")
+        return 0, 0
+    return _integer(found[1]), _integer(found[2])
+
+
+def _integer(data: bytes) -> int:
+    """An integer that is not negative, in Thrift's form: 7 bits a byte, the lowest first, doubled."""
+    return sum((byte & 0x7F) << (7 * number) for number, byte in enumerate(data)) >> 1
+
+
+def rows_at_once(shared: int) -> int:
+    """Rows to read at once if each may have a copy of the same values, of this size."""
+    return max(1, min(BATCH_ROWS, SHARED_BYTES // max(shared, 1)))
 
 
 class _ArrowFile:
-    """An Arrow file or stream, read like a ParquetFile. Its only group is read batch by batch."""
-
-    num_row_groups = 1
+    """An Arrow file or stream, read like Parquet, batch by batch."""
 
     def __init__(self, file: RawIOBase, *, is_stream: bool) -> None:
         from pyarrow import ipc
 
+        self._file = file
         self._reader: Any = ipc.open_stream(file) if is_stream else ipc.open_file(file)
         self._is_stream = is_stream
         self.schema_arrow = self._reader.schema
 
-    def iter_batches(
-        self, rows: int, groups: list[int], columns: list[str] | None, *, use_threads: bool
-    ) -> Iterator[Any]:
-        """Rows in pieces, with all columns."""
+    def batches(self, _columns: list[str] | None) -> Iterator[Any]:
+        """Rows in pieces, with all columns. Raises as pyarrow, also for a stream that has no end."""
         for number in count() if self._is_stream else range(self._reader.num_record_batches):
             try:
                 batch = self._reader.read_next_batch() if self._is_stream else self._reader.get_batch(number)
             except StopIteration:
+                self._require_end()
                 return
+            for column in batch.columns:
+                _require_sound(column)
+            rows = rows_at_once(sum(map(_shared_bytes, batch.columns)))
             yield from (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
+
+    def _require_end(self) -> None:
+        """Raise OSError if a stream ends without its mark, or if something follows it."""
+        end = self._file.tell()
+        self._file.seek(max(end - len(_END_OF_STREAM), 0))
+        if self._file.read(len(_END_OF_STREAM)) != _END_OF_STREAM:
+            raise OSError("it was cut short: it has no mark of its end")
+        if self._file.read(1):
+            raise OSError("more data follows its end, as of several files that were joined")
+
+
+def _shared_bytes(column: Any) -> int:
+    """Size of the values that the rows of a column share."""
+    from pyarrow import types
+
+    return column.dictionary.nbytes if types.is_dictionary(column.type) else 0
+
+
+def _require_sound(array: Any) -> None:
+    """Raise ArrowInvalid for an array that leads out of its memory, which would end the process. Texts that
+    are not UTF-8 cost their own rows only."""
+    from pyarrow import ArrowInvalid, DictionaryArray, types
+
+    array.validate()
+    if types.is_dictionary(array.type):
+        _require_sound(array.dictionary)
+        array.indices.validate(full=True)
+        DictionaryArray.from_arrays(array.indices, array.dictionary)  # checks the indices
+    else:
+        with suppress(ArrowInvalid):  # dictionaries within lists and structs cannot be viewed
+            array = array.view(_of_bytes(array.type))
+        array.validate(full=True)
 
 
 def parquet_records(
@@ -91,10 +203,10 @@ def parquet_records(
         return
     row, utf8 = 0, Utf8(lambda found: note(f"{source.name}: its texts are {found}"))
     try:
-        table = _opened(file)
+        table = _opened(file, options)
         columns = _Columns.of(table.schema_arrow, options)
         names = None if options.whole_rows else columns.names
-        for batch in _batches(table, names, (ArrowException, OSError)):
+        for batch in table.batches(names):
             yield from columns.records(source, row, batch, options, utf8)
             row += batch.num_rows
     except BadInput as error:
@@ -107,20 +219,6 @@ def parquet_records(
         else:
             reason = f"it is damaged or was cut short: it cannot be read ({_brief(error)})"
             yield SourceReject(source.name, None, None, f"it cannot be read: {said}" if said else reason)
-
-
-def _batches(table: Any, columns: list[str] | None, failures: tuple[type[Exception], ...]) -> Iterator[Any]:
-    """The rows of these columns (None: all). Raises one of the failures, after every readable row."""
-    for group in range(table.num_row_groups):
-        rows = 0
-        try:
-            for batch in table.iter_batches(BATCH_ROWS, [group], columns, use_threads=False):
-                yield batch
-                rows += batch.num_rows
-        except failures:  # some rows of the batch may be readable
-            for number, batch in enumerate(table.iter_batches(1, [group], columns, use_threads=False)):
-                if number >= rows:
-                    yield batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +249,36 @@ class _Column:
         return self.cells(batch) if is_plain else list(self.array(batch).to_pylist())
 
     def cells(self, batch: Any) -> list[bytes | None]:
-        """The values of a batch's rows as UTF-8 texts; binary values unchanged."""
-        from pyarrow import large_binary, string
+        """The values of a batch's rows as UTF-8 texts; binary values unchanged. Raises BadInput for values
+        that are larger than any text need be."""
+        cells = self.texts(batch, MAX_RECORD_BYTES)
+        if any(isinstance(cell, TooLong) for cell in cells):
+            raise BadInput(f"column {self.name!r} has values of more than {MAX_RECORD_BYTES:,} bytes")
+        return cast("list[bytes | None]", cells)
+
+    def texts(self, batch: Any, most: int) -> list[bytes | TooLong | None]:
+        """The same for texts, of at most so many bytes each."""
+        from pyarrow import string, types
 
         array = self.array(batch)
         # Cast by Arrow: Python has no nanosecond timestamps, and rejects texts that are not UTF-8.
         texts = array if _is_text(self.type) else array.cast(string())
-        cells: list[bytes | None] = texts.cast(large_binary()).to_pylist()
-        return cells
+        if not types.is_dictionary(texts.type):
+            return _values(texts, most)
+        used = texts.indices.unique().drop_null()
+        values = dict(zip(used.to_pylist(), _values(texts.dictionary.take(used), most), strict=True))
+        return [None if index is None else values[index] for index in texts.indices.to_pylist()]
+
+
+def _values(texts: Any, most: int) -> list[bytes | TooLong | None]:
+    from pyarrow import compute, large_binary
+
+    texts = texts.cast(large_binary())
+    sizes = compute.binary_length(texts).to_pylist()
+    return [
+        TooLong(size) if size is not None and size > most else texts[row].as_py()
+        for row, size in enumerate(sizes)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,14 +328,14 @@ class _Columns:
         ids = self.id.ids(batch) if self.id else nothing
         values = self.value.cells(batch) if self.value else nothing
         tags = zip(*(each.cells(batch) for each in self.tags), strict=True) if self.tags else repeat(())
+        texts = self.content.texts(batch, options.max_record_bytes)
         is_found = options.encoding == "auto" and _is_binary(self.content.type)
         encoding = "utf-8" if is_found or not _is_binary(self.content.type) else None
         holds: Literal["text", "integer"] = "text" if _is_text(self.content.type) else "integer"
         objects = _objects(batch) if options.whole_rows else [None] * batch.num_rows
-        contents = self.content.cells(batch)
         if is_found:
-            utf8.decide(filter(None, contents))
-        columns = zip(ids, contents, values, objects, strict=True)
+            utf8.decide(text for text in texts if isinstance(text, bytes) and text)
+        columns = zip(ids, texts, values, objects, strict=True)
         for line, ((given, text, value, fields), tagged) in enumerate(
             zip(columns, tags, strict=False), row + 1
         ):
@@ -226,8 +346,8 @@ class _Columns:
                 continue
             if text is None:
                 yield Reject(source.name, line, row_id, f"column {self.content.name!r} is null, not a text")
-            elif len(text) > options.max_record_bytes:
-                yield Reject(source.name, line, row_id, too_long(len(text), options))
+            elif isinstance(text, TooLong):
+                yield Reject(source.name, line, row_id, too_long(text.bytes, options))
             else:
                 text = utf8.converted(text) if is_found else text
                 raw = Raw(source.name, line, row_id, text, value, holds, encoding, tagged)
@@ -285,12 +405,31 @@ def _of_texts(kind: Any) -> Any:
         is_large = types.is_large_string(kind) or types.is_large_binary(kind)
         return arrow.large_string() if is_large else arrow.string()
 
-    def list_of(kind: Any, values: Any) -> Any:
-        if types.is_fixed_size_list(kind):
-            return arrow.list_(values, kind.list_size)
-        return arrow.large_list(values) if types.is_large_list(kind) else arrow.list_(values)
+    return _remade(kind, leaf, _list_of)
 
-    return _remade(kind, leaf, list_of)
+
+def _of_bytes(kind: Any) -> Any:
+    """A type with binary in place of text, with the same layout."""
+    import pyarrow as arrow
+
+    def leaf(kind: Any) -> Any:
+        if arrow.types.is_string(kind):
+            return arrow.binary()
+        if arrow.types.is_string_view(kind):
+            return arrow.binary_view()
+        return arrow.large_binary() if arrow.types.is_large_string(kind) else kind
+
+    return _remade(kind, leaf, _list_of)
+
+
+def _list_of(kind: Any, values: Any) -> Any:
+    """A list of the same kind with other values."""
+    import pyarrow as arrow
+    from pyarrow import types
+
+    if types.is_fixed_size_list(kind):
+        return arrow.list_(values, kind.list_size)
+    return arrow.large_list(values) if types.is_large_list(kind) else arrow.list_(values)
 
 
 def json_type(kind: Any, *, is_made: bool = False) -> Any:

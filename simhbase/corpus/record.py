@@ -153,6 +153,13 @@ def too_long(size: int, options: InputOptions) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class TooLong:
+    """Stands for a line or value that was not read because it is too long."""
+
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """A source of records: its public name, and ids for documents without their own."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 
 from simhbase.corpus.parquet import BINARY, MAGIC_BYTES, is_columnar
+from simhbase.corpus.record import TooLong
 from simhbase.packing import (
     PACKERS,
     SIGNATURE_BYTES,
@@ -52,13 +52,6 @@ _IN_ASCII = frozenset(b"\t\n\r" + bytes(range(0x20, 0x7F)))
 _LEAST_IN_ASCII = 0.02
 _LAST_PLANE = 0x10  # of characters, in the third byte of UTF-32
 _PLAIN_BYTES = 4096  # checked for binary data
-
-
-@dataclass(frozen=True, slots=True)
-class TooLong:
-    """Marks a line that was skipped because it is too long."""
-
-    bytes: int
 
 
 def unpacked_text(

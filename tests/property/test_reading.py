@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from simhbase.corpus.parquet import is_columnar
 from simhbase.corpus.parser import Parser
-from simhbase.corpus.record import Format, InputOptions, Record, Reject
+from simhbase.corpus.record import Format, InputOptions, Record, Reject, TooLong
 from simhbase.corpus.sources import Sources
-from simhbase.corpus.streams import TooLong, container_of, split_lines, unpacked_text
+from simhbase.corpus.streams import container_of, split_lines, unpacked_text
 from simhbase.jobs.seen_ids import FirstSeen, SeenIds
 from simhbase.packing import SIGNATURE_BYTES, Rereadable, Unreadable, packer_of
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import re
 import sqlite3
+import struct
 import tarfile
 import zipfile
 
@@ -18,7 +20,7 @@ from pyarrow import feather, ipc, orc
 import simhbase
 from simhbase.corpus.record import SourceReject
 from tests.command_line import texts as contents_of
-from tests.reading import json_lines, read, texts, write
+from tests.reading import json_lines, peak_of, read, texts, write
 
 ROWS = [{"id": f"d{number}", "text": text} for number, text in enumerate(contents_of(50))]
 TABLE = pa.Table.from_pylist(ROWS)
@@ -53,6 +55,71 @@ def test_arrow_that_was_cut_short_gives_what_came_before(tmp_path):
     assert [item.id for item in records] == [f"d{number}" for number in range(len(records))]
     assert records
     assert "cannot be read" in end.reason
+
+
+@pytest.mark.parametrize("rows", [0, 7, 49, 50])
+def test_a_stream_that_was_cut_between_two_batches_says_so(tmp_path, rows):
+    as_stream(str(tmp_path / "a.arrow"))
+    ends = list(boundaries(tmp_path / "a.arrow"))
+    data = (tmp_path / "a.arrow").read_bytes()[: ends[rows // 7 + (rows == 50)]]
+    *records, end = read(write(tmp_path / "b.arrow", data))
+    assert texts(records) == EXPECTED[:rows]
+    assert isinstance(end, SourceReject) == (rows == 0)
+    assert "it was cut short: it has no mark of its end" in end.reason
+
+
+def boundaries(path):
+    """Where the messages of a stream end, the first of which is its schema."""
+    with path.open("rb") as file:
+        for _ in range(9):
+            ipc.read_message(file)
+            yield file.tell()
+
+
+def test_streams_that_were_joined_are_not_taken_for_the_first_one(tmp_path):
+    as_stream(str(tmp_path / "a.arrow"))
+    data = (tmp_path / "a.arrow").read_bytes()
+    *records, end = read(write(tmp_path / "b.arrow", data + data))
+    assert texts(records) == EXPECTED
+    assert "more data follows its end" in end.reason
+
+
+def test_nothing_behind_a_damaged_batch_of_a_stream_is_taken_for_what_follows(tmp_path):
+    packed = ipc.IpcWriteOptions(compression="zstd")
+    with ipc.new_stream(str(tmp_path / "a.arrow"), TABLE.schema, options=packed) as written:
+        written.write_table(TABLE, max_chunksize=7)
+    data = bytearray((tmp_path / "a.arrow").read_bytes())
+    frames = [found.start() for found in re.finditer(rb"\x28\xb5\x2f\xfd", data)]
+    data[frames[4]] ^= 1  # of the offsets of ids in the second batch
+    *records, end = read(write(tmp_path / "b.arrow", bytes(data)))
+    assert texts(records) == EXPECTED[:7]
+    assert (end.line, "cannot be read from this row on" in end.reason) == (8, True)
+
+
+@pytest.mark.parametrize("offset", [2_000_000_000, -2_000_000_000, 101])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_offsets_that_lead_out_of_the_file_end_no_process(tmp_path, offset, is_shared):
+    column = pa.array(["x" * 50] * 3 + ["y" * 50])
+    table = pa.table({"id": list("abcd"), "text": column.dictionary_encode() if is_shared else column})
+    with ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as written:
+        written.write_table(table)
+    data = (tmp_path / "a.arrow").read_bytes()
+    offsets = struct.pack("<2i", 0, 50)
+    assert data.count(offsets) == 1
+    damaged = data.replace(offsets, struct.pack("<2i", 0, offset))
+    (end,) = read(write(tmp_path / "b.arrow", damaged))
+    assert "Offset invariant failure" in end.reason
+
+
+@pytest.mark.parametrize("options", [{}, {"whole_rows": True}])
+def test_values_that_rows_share_are_not_unpacked_for_all_at_once(tmp_path, options):
+    text = "x" * 10_000_000
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 8, pa.int32()), pa.array([text]))
+    table = pa.table({"id": list("abcdefgh"), "text": column})
+    with ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as written:
+        written.write_table(table)
+    del column, table
+    assert peak_of(tmp_path / "a.arrow", **options) < 60_000_000
 
 
 def tar(mode):

@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from simhbase.corpus.parquet import page_kind_and_bytes
 from simhbase.corpus.record import InputOptions, Record, Reject, SourceReject
 from simhbase.corpus.sources import Sources
-from tests.reading import json_lines, read, rejects, texts, write
+from tests.reading import json_lines, peak_of, read, rejects, texts, write
 
 
 def table(path: Path, columns: dict[str, Any], **how: Any) -> Path:
@@ -300,6 +301,43 @@ def test_one_text_that_all_rows_share_is_not_unpacked_for_all_at_once(tmp_path):
     for _ in zip(range(100), Sources([str(path)], InputOptions()).chunks(), strict=False):
         peak = max(peak, pa.total_allocated_bytes() - before)
     assert peak < 20_000_000
+
+
+@pytest.mark.parametrize("options", [{}, {"whole_rows": True}])
+def test_a_large_text_that_all_rows_share_is_unpacked_for_few_of_them(tmp_path, options):
+    columns = {"id": range(64), "text": ["x" * 10_000_000] * 64}
+    path = table(tmp_path / "x.parquet", columns, compression="zstd")
+    assert path.stat().st_size < 10_000
+    assert peak_of(path, **options) < 100_000_000
+
+
+def test_a_page_that_takes_much_memory_is_not_read(tmp_path):
+    columns = {"id": ["a"], "text": ["x" * 270_000_000]}
+    path = table(tmp_path / "x.parquet", columns, compression="zstd", use_dictionary=False)
+    assert peak_of(path) < 1_000_000
+    ((_, _, reason),) = rejects(read(path))
+    assert reason == (
+        "it cannot be read: values of column text take 270,000,010 bytes of memory at once, 268,435,456 are "
+        "allowed (16 times max_record_bytes)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (b"", (0, 0)),
+        (b"\x15\x04\x15\x02\x15", (2, 1)),
+        (b"\x15\x00\x15\x80\x80\x80\x80\x08\x15", (0, 1 << 30)),
+        (b"\x15\x00\x15\xfe\xff\xff\xff\x0f\x15", (0, (1 << 31) - 1)),
+    ],
+)
+def test_headers_of_pages_tell_their_sizes(header, expected):
+    assert page_kind_and_bytes(header) == expected
+
+
+def test_another_header_is_not_guessed():
+    with pytest.raises(OSError, match="another header"):
+        page_kind_and_bytes(b"\x05\x04\x02" * 9)
 
 
 cells = st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=9))
