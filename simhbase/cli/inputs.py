@@ -245,6 +245,7 @@ _TEXTS = (
         type=click.IntRange(min=1),
         default=MAX_RECORD_BYTES,
     ),
+    option("--follow-links", "Read links that lead out of a given folder or glob.", group="Input"),
     option(
         "--threads N",
         "Threads that parse and fingerprint. [default: one for each core]",
@@ -286,7 +287,7 @@ def input_options(*, ids: bool = True, fingerprints: bool = False) -> Decorator:
     """
     options = [*_TEXTS[:2], *(_IDS if ids else ()), *_TEXTS[2:]]
     names = ["format", "html", "text_field", "encoding", "delimiter", "quoting"]
-    names += ("max_record_bytes", *(("id_field", "id_from", "id_prefix") if ids else ()))
+    names += ("max_record_bytes", "follow_links", *(("id_field", "id_from", "id_prefix") if ids else ()))
     options.append(yes_option)
     if fingerprints:
         options += _FINGERPRINT_FIELD

@@ -209,7 +209,7 @@ class Inputs:
                     return given
             elif has_magic(given) and any(
                 path.resolve() == resolved
-                for found in expand(given, self.options.format)
+                for found in expand(given, self.options.format, follow_links=self.options.follow_links)
                 if isinstance(path := getattr(found, "path", None), Path)
             ):
                 return given

@@ -8,13 +8,15 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from glob import glob, has_magic
+from fnmatch import fnmatchcase
+from glob import has_magic
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from simhbase.corpus.folders import Unread, Walk, is_folder, printable
 from simhbase.corpus.names import EXTENSIONS, SUFFIXES, format_of
 from simhbase.corpus.record import Format, Source, SourceReject
-from simhbase.stores import is_store
 
 if TYPE_CHECKING:
     from simhbase.corpus.remote import RemoteFile
@@ -48,11 +50,17 @@ class FoundSource:
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     """Visible files of a folder that were skipped: because of their unknown endings, counted by ending, or
-    because their name, or that of a folder, begins with an underscore, counted by this name."""
+    because their name, or that of a folder, begins with an underscore, counted by this name; links that were
+    not followed; files and folders of /proc and /sys."""
 
     folder: str
     endings: Counter[str]
     of_programs: Counter[str] = field(default_factory=Counter)
+    links: tuple[str, ...] = ()
+    of_system: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.endings or self.of_programs or self.links or self.of_system)
 
 
 Listed = FoundSource | LeftOut | SourceReject
@@ -60,12 +68,36 @@ Listed = FoundSource | LeftOut | SourceReject
 
 def files_left_out(folders: Sequence[LeftOut]) -> list[str]:
     """Messages about skipped files of one or more folders."""
-    unknown = [folder for folder in folders if folder.endings]
-    of_programs = [folder for folder in folders if folder.of_programs]
-    return [
-        *([_files_of_programs(of_programs)] if of_programs else []),
-        *([_files_of_unknown_endings(unknown)] if unknown else []),
-    ]
+    kinds = (
+        (_files_of_programs, [folder for folder in folders if folder.of_programs]),
+        (_links, [folder for folder in folders if folder.links]),
+        (_files_of_system, [folder for folder in folders if folder.of_system]),
+        (_files_of_unknown_endings, [folder for folder in folders if folder.endings]),
+    )
+    return [said(those) for said, those in kinds if those]
+
+
+def _links(folders: Sequence[LeftOut]) -> str:
+    links = [link for folder in folders for link in folder.links]
+    were = "links that lead out of it were" if len(links) > 1 else "link that leads out of it was"
+    return (
+        f"{_first(folders)}: {len(links):,} {were} not followed ({_listed(links)}): --follow-links "
+        "(follow_links) reads the files there"
+    )
+
+
+def _files_of_system(folders: Sequence[LeftOut]) -> str:
+    paths = [path for folder in folders for path in folder.of_system]
+    return f"{_first(folders)}: files of /proc and /sys were not read ({_listed(paths)})"
+
+
+def _first(folders: Sequence[LeftOut]) -> str:
+    first, *others = folders
+    return f"{first.folder}{f' and {len(others):,} more' if others else ''}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join([*names[:_SHOWN_ENDINGS], *(["..."] if names[_SHOWN_ENDINGS:] else [])])
 
 
 def _files_of_programs(folders: Sequence[LeftOut]) -> str:
@@ -104,7 +136,7 @@ def _files_of_unknown_endings(folders: Sequence[LeftOut]) -> str:
 
 def local_path(given: str) -> str | None:
     """The local path of an input, also given as file:///path; None for other URLs."""
-    path = given.removeprefix("file://")
+    path = given.removeprefix("file://").removeprefix("local://")  # both of fsspec
     return None if _SCHEME.match(path) else path
 
 
@@ -113,57 +145,89 @@ def names_nothing(given: str) -> bool:
     path = local_path(given)
     if path is None or os.path.lexists(path):
         return False
-    return not (has_magic(path) and glob(path, recursive=True))  # noqa: PTH207  # Path.glob refuses /a/*
+    return not any(isinstance(found, FoundSource) and has_magic(path) for found in expand(path, None))
 
 
-def expand(given: str, file_format: Format | None) -> Iterator[Listed]:
+def expand(given: str, file_format: Format | None, *, follow_links: bool = False) -> Iterator[Listed]:
     """The files of an input: a file, or all files of a folder or glob, by name.
 
     A folder yields the files below it that are not hidden (neither they nor their folders start with a dot,
-    or with an underscore as those of Spark and Hive)
-    and whose name has a known ending, or all of them if `file_format` is given; files of an embedded store
-    are left out. A single file is always yielded, even if it does not exist. Yields SourceRejects for inputs
-    without files, and a LeftOut for skipped files.
+    or with an underscore as those of Spark and Hive) and whose name has a known ending, or all of them if
+    `file_format` is given; files of an embedded store are left out, and links that lead out of the folder are
+    not followed unless follow_links is set. The same holds for what a glob matches: its folder is the part
+    before the first wildcard. A single file is always yielded, even if it does not exist. Yields
+    SourceRejects for inputs without files, and a LeftOut for skipped files.
     """
-    if not has_magic(given) or os.path.lexists(given):
-        yield from _file_or_folder(Path(given), file_format)
-        return
-    paths = sorted(map(Path, glob(given, recursive=True)))  # noqa: PTH207  # Path.glob refuses /a/*
-    if not paths:
-        yield SourceReject(printable(given), None, None, "no file has a name like this")
-    folders = set(filter(_is_folder, paths))
-    for path in paths:
-        if folders.isdisjoint(path.parents):  # "**" also matches the content of matched folders
-            yield from _file_or_folder(path, file_format)
-
-
-def _file_or_folder(path: Path, file_format: Format | None) -> Iterator[Listed]:
-    if _is_folder(path):
-        yield from taken_from_folder(printable(str(path)), _folder(path), file_format)
+    path = Path(given)
+    if has_magic(given) and not os.path.lexists(given):
+        yield from _matching(given, file_format, follow_links=follow_links)
+    elif is_folder(path):
+        yield from _folder(path, Walk(path, follow_links=follow_links), file_format)
     else:
         yield _found(path, path.as_posix())
 
 
-def _folder(folder: Path) -> Iterator[FoundSource | SourceReject]:
-    """All files below a folder, except those in hidden folders and of stores; then folders that cannot be
-    listed."""
-    failures: list[OSError] = []
-    for place, subfolders, names in os.walk(folder, onerror=failures.append):
-        subfolders[:] = sorted(
-            name for name in subfolders if not name.startswith(".") and not _is_store(Path(place, name))
-        )
-        for path in (Path(place, name) for name in sorted(names)):
-            yield _found(path, path.relative_to(folder).as_posix())
-    for failure in failures:
-        reason = f"it cannot be opened: {failure.strerror}"
-        yield SourceReject(printable(failure.filename), None, None, reason)
+def _folder(folder: Path, walk: Walk, file_format: Format | None) -> Iterator[Listed]:
+    files = (_found(path, path.relative_to(folder).as_posix()) for path in walk.files(folder))
+    name = printable(str(folder))
+    yield from taken_from_folder(name, chain(files, _failures(walk)), file_format, walk.unread)
+
+
+def _failures(walk: Walk) -> Iterator[SourceReject]:
+    for folder, reason in walk.failures.items():
+        yield SourceReject(printable(folder), None, None, f"it cannot be opened: {reason}")
+    walk.failures.clear()
+
+
+def _matching(given: str, file_format: Format | None, *, follow_links: bool) -> Iterator[Listed]:
+    parts = Path(given).parts
+    first = next(number for number, part in enumerate(parts) if has_magic(part))
+    root, pattern = Path(*parts[:first]), parts[first:]
+    walk, of_programs, taken = Walk(root, follow_links=follow_links), Counter[str](), list[Path]()
+    paths = sorted(set(walk.matches(root, pattern))) if root.exists() else []
+    folders = set(filter(is_folder, paths))
+    for path in paths if not given.endswith("/") else sorted(folders):
+        if not folders.isdisjoint(path.parents):  # "**" also matches the content of matched folders
+            continue
+        if (part := part_of_program(path.relative_to(root), pattern)) is not None:
+            if (
+                path in folders or _found(path, "").size() != 0
+            ):  # empty marks such as _SUCCESS need no mention
+                of_programs[printable(part)] += 1
+        elif walk.admits(path):
+            taken.append(path)
+    yield from _failures(walk)
+    if left_out := LeftOut(printable(given), Counter(), of_programs, *walk.unread.taken()):
+        yield left_out
+    for path in taken:
+        if path in folders:
+            yield from _folder(path, walk, file_format)
+        else:
+            yield _waiting_for_none(_found(path, path.as_posix()))
+    if not taken:
+        yield SourceReject(printable(given), None, None, no_match(left_out))
+
+
+def no_match(left_out: LeftOut) -> str:
+    """Why a glob names nothing."""
+    return f"no file {'that is read ' if left_out else ''}has a name like this"
+
+
+def _waiting_for_none(found: FoundSource) -> FoundSource | SourceReject:
+    """A file, or a reject for a pipe or device: reading one may wait for ever."""
+    if isinstance(found.path, Path) and found.size() is None:
+        return SourceReject(found.source.name, None, None, _NOT_PLAIN)
+    return found
 
 
 def taken_from_folder(
-    folder: str, files: Iterable[FoundSource | SourceReject], file_format: Format | None
+    folder: str,
+    files: Iterable[FoundSource | SourceReject],
+    file_format: Format | None,
+    unread: Unread,
 ) -> Iterator[Listed]:
     """Those files below a folder that are read (the id of each is its path in the folder), a LeftOut for the
-    others, and a SourceReject if there is nothing."""
+    others, and a SourceReject if there is nothing. unread: filled while the files are listed."""
     left_out, of_programs = Counter[str](), Counter[str]()
     empty = True
     for found in files:
@@ -171,10 +235,9 @@ def taken_from_folder(
             yield found
             empty = False
         elif is_taken(PurePath(found.source.id), file_format):
-            may_wait = isinstance(found.path, Path) and found.size() is None
-            yield SourceReject(found.source.name, None, None, _NOT_PLAIN) if may_wait else found
+            yield _waiting_for_none(found)
             empty = False
-        elif (part := _of_program(PurePath(found.source.id))) is not None:
+        elif (part := part_of_program(PurePath(found.source.id))) is not None:
             # Empty marks such as _SUCCESS need no mention.
             in_folder = PurePath(found.source.id).name != part
             if is_named(PurePath(found.source.id), file_format if in_folder else None):
@@ -183,8 +246,8 @@ def taken_from_folder(
             path = PurePath(name.lower())
             packed = path.suffix if path.suffix in SUFFIXES else ""
             left_out[printable(PurePath(path.name.removesuffix(packed)).suffix + packed)] += 1
-    if left_out or of_programs:
-        yield LeftOut(folder, left_out, of_programs)
+    if skipped := LeftOut(folder, left_out, of_programs, *unread.taken()):
+        yield skipped
     if empty:
         wanted = "visible files" if file_format else f"files ending in {', '.join(EXTENSIONS)}"
         yield SourceReject(folder, None, None, f"the folder has no {wanted}")
@@ -192,7 +255,7 @@ def taken_from_folder(
 
 def is_taken(below: PurePath, file_format: Format | None) -> bool:
     """True if a folder yields a file with this relative path."""
-    return _of_program(below) is None and is_named(below, file_format)
+    return part_of_program(below) is None and is_named(below, file_format)
 
 
 def is_named(below: PurePath, file_format: Format | None) -> bool:
@@ -201,29 +264,15 @@ def is_named(below: PurePath, file_format: Format | None) -> bool:
     return not is_hidden and bool(file_format or format_of(below.name))
 
 
-def _of_program(below: PurePath) -> str | None:
-    """The part of a path that Spark, Hive and pyarrow skip, as _temporary; _a=1 is a partition."""
-    return next((part for part in below.parts if part.startswith("_") and "=" not in part), None)
+def part_of_program(below: PurePath, pattern: Sequence[str] = ()) -> str | None:
+    """The part of a path that Spark, Hive and pyarrow skip, as _temporary; _a=1 is a partition. pattern: of a
+    glob, whose parts may name some."""
+    named = [part for part in pattern if part.startswith(("_", "[_"))]
+    for part in below.parts:
+        if part.startswith("_") and "=" not in part and not any(fnmatchcase(part, each) for each in named):
+            return part
+    return None
 
 
 def _found(path: Path, name: str) -> FoundSource:
     return FoundSource(Source(printable(str(path)), printable(name)), path)
-
-
-def _is_store(path: Path) -> bool:
-    try:
-        return is_store(path)
-    except OSError:  # no permission: listing the folder will fail
-        return False
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:  # no permission: opening the path will raise
-        return False
-
-
-def printable(path: str) -> str:
-    """The path as printable text, whatever bytes the file name has."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")

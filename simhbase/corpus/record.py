@@ -53,7 +53,8 @@ class InputOptions:
     which are doubled within) or none (quotes are part of the texts); None: csv, between tabs by what the
     file shows. max_record_bytes: larger records are rejected. value_field: a field or column to choose
     duplicates by. whole_rows: keep JSON lines, and read CSV and Parquet rows with all columns, as JSON
-    objects, for output files. tags: for all documents; tag_fields: names of further tags, with the fields or
+    objects, for output files. follow_links: also read what links name that lead out of a given folder or
+    glob, each folder once. tags: for all documents; tag_fields: names of further tags, with the fields or
     columns of their values. Jobs set the last four.
 
     Raises UsageError for invalid options.
@@ -71,6 +72,7 @@ class InputOptions:
     delimiter: str = ","
     quoting: Quoting | None = None
     max_record_bytes: int = MAX_RECORD_BYTES
+    follow_links: bool = False
     value_field: str | None = None
     html: bool = False
     whole_rows: bool = False

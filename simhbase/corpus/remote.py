@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,12 +13,14 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, Literal, cast
 
+from simhbase.corpus.folders import Unread, printable
 from simhbase.corpus.parquet import MAGIC_BYTES, is_columnar
 from simhbase.corpus.paths import (
     FoundSource,
+    LeftOut,
     Listed,
     local_path,
-    printable,
+    part_of_program,
     taken_from_folder,
 )
 from simhbase.corpus.record import Format, Source, SourceReject
@@ -52,7 +55,7 @@ def public_name(given: str) -> str:
     return printable(f"{scheme}{slashes}{rest}")
 
 
-def expand_url(given: str, file_format: Format | None) -> Iterator[Listed]:
+def expand_url(given: str, file_format: Format | None, *, follow_links: bool = False) -> Iterator[Listed]:
     """The files of a URL, a folder or glob at a URL; like `expand` for paths.
 
     On the web, a URL ending in a slash is a folder, if the server lists it with links. SourceRejects also
@@ -60,7 +63,7 @@ def expand_url(given: str, file_format: Format | None) -> Iterator[Listed]:
     """
     try:
         with _failing_clearly():
-            place = _Place.of(given)
+            place = _Place.of(given, follow_links=follow_links)
     except OSError as error:
         yield SourceReject(public_name(given), None, None, f"it cannot be opened: {error.strerror}")
     else:
@@ -163,9 +166,11 @@ class _Place:
     system: Any
     path: str
     prefix: str
+    follow_links: bool
+    unread: Unread
 
     @classmethod
-    def of(cls, given: str) -> _Place:
+    def of(cls, given: str, *, follow_links: bool) -> _Place:
         """Raises the file system's errors, and OSError if a package is missing."""
         scheme = given.partition("://")[0]
         if _INSIDE in given:
@@ -185,7 +190,8 @@ class _Place:
         system.invalidate_cache()  # long-running processes would see stale listings
         inner = path.lstrip("/")
         before = given.rpartition(inner)[0] if inner else given
-        return cls(system, path, before if "://" in before else f"{scheme}://")
+        prefix = before if "://" in before else f"{scheme}://"
+        return cls(system, path, prefix, follow_links, Unread())
 
     @property
     def _is_on_web(self) -> bool:
@@ -197,7 +203,7 @@ class _Place:
                 yield from self._matching(file_format)
             elif self.path.endswith("/"):
                 name = self._name(self.path)
-                yield from taken_from_folder(name, self._below(self.path, name), file_format)
+                yield from taken_from_folder(name, self._below(self.path, name), file_format, self.unread)
             else:
                 yield self._file(self.path, None)
             return
@@ -215,7 +221,7 @@ class _Place:
     def _file_or_folder(self, info: _Info, file_format: Format | None, path: str) -> Iterator[Listed]:
         if _is_folder(info):
             name = self._name(path)
-            yield from taken_from_folder(name, self._below(path, name), file_format)
+            yield from taken_from_folder(name, self._below(path, name), file_format, self.unread)
         else:
             yield self._file(path, info)
 
@@ -239,11 +245,22 @@ class _Place:
                 for info in self.system.ls(folder, detail=True):
                     above, _, name = info["name"].rstrip("/").rpartition("/")
                     # Object stores may list a folder in itself, web servers link to sorted lists.
-                    if name and not name.startswith("?") and above == folder.rstrip("/"):
+                    is_inside = above == folder.rstrip("/")
+                    if name and not name.startswith("?") and is_inside and self._is_read(info, name):
                         entries[name] = info
         except OSError as error:
             yield self._reject(folder, error)
         return dict(sorted(entries.items()))
+
+    def _is_read(self, info: _Info, name: str) -> bool:
+        """False for links, as of SFTP, which may lead anywhere. Those to folders are never followed."""
+        if info["type"] != "link" and not info.get("islink"):
+            return True
+        if self.follow_links and not _is_folder(self.system.info(info["name"])):
+            return True
+        if not name.startswith("."):
+            self.unread.links.append(self._name(info["name"]))
+        return False
 
     def _matching(self, file_format: Format | None) -> Iterator[Listed]:
         parts = self.path.split("/")
@@ -259,12 +276,24 @@ class _Place:
             elif match not in failures:  # "**" visits a folder twice
                 yield match
                 failures.add(match)
-        if not (found or failures):
-            yield SourceReject(self._name(self.path), None, None, "no file has a name like this")
         folders = {path for path, info in found.items() if _is_folder(info)}
+        of_programs, is_empty = Counter[str](), not failures
         for path in sorted(found):
-            if folders.isdisjoint(path.parents):  # "**" also names what is in the folders it names
+            if not folders.isdisjoint(path.parents):  # "**" also names what is in the folders it names
+                continue
+            below = PurePosixPath(*PurePosixPath(found[path]["name"]).parts[len(PurePosixPath(root).parts) :])
+            if (part := part_of_program(below, parts[first:])) is not None:
+                of_programs[printable(part)] += path in folders or found[path].get("size") != 0
+            else:
+                is_empty = False
                 yield from self._file_or_folder(found[path], file_format, found[path]["name"])
+        if left_out := LeftOut(self._name(self.path), Counter(), +of_programs, *self.unread.taken()):
+            yield left_out
+        if is_empty:
+            reason = (
+                "no file that is read has a name like this" if left_out else "no file has a name like this"
+            )
+            yield SourceReject(self._name(self.path), None, None, reason)
 
     def _matches(self, folder: _Info, wanted: list[str]) -> Iterator[_Info | SourceReject]:
         """Entries below a folder that match a pattern, one path component at a time."""

@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from simhbase.corpus.folders import printable
 from simhbase.corpus.formats import raw_records
 from simhbase.corpus.names import STDIN, format_of
 from simhbase.corpus.parquet import MAGIC_BYTES, column_types, is_columnar, parquet_records
 from simhbase.corpus.parser import Parser
-from simhbase.corpus.paths import FoundSource, LeftOut, Listed, expand, local_path, printable
+from simhbase.corpus.paths import FoundSource, LeftOut, Listed, expand, local_path
 from simhbase.corpus.prepared import of_certain_base
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, Source, SourceReject
 from simhbase.corpus.remote import expand_url
@@ -74,13 +75,17 @@ class Sources:
         return chunked(self._items())
 
     def _found(self) -> Iterator[Listed]:
+        form, follow_links = self._options.format, self._options.follow_links
         for given in self._inputs:
             if given == STDIN:
                 yield FoundSource(Source("stdin", "stdin"), None)
             elif (path := local_path(given)) is None:
-                yield from map(self._named, expand_url(given, self._options.format))
+                yield from map(
+                    self._named,
+                    expand_url(given, form, follow_links=follow_links),
+                )
             else:
-                yield from map(self._named, expand(path, self._options.format))
+                yield from map(self._named, expand(path, form, follow_links=follow_links))
 
     def _named(self, found: Listed) -> Listed:
         if self._options.id_from != "path" or not isinstance(found, FoundSource):

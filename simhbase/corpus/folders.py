@@ -1,0 +1,178 @@
+"""Walks through local folders and globs. Links lead out of them only where that is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from glob import has_magic
+from pathlib import Path
+
+from simhbase.stores import is_store
+
+# Files there tell of processes and devices, differ with each reading, and may wait for ever.
+OF_SYSTEM = (Path("/proc"), Path("/sys"))
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Names of links that lead out of a folder, and of files and folders of /proc and /sys."""
+
+    links: list[str] = field(default_factory=list)
+    of_system: list[str] = field(default_factory=list)
+
+    def taken(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Those so far, which are forgotten."""
+        taken = tuple(self.links), tuple(self.of_system)
+        self.links.clear()
+        self.of_system.clear()
+        return taken
+
+
+class Walk:
+    """Finds files below one folder, the root.
+
+    Without follow_links, links that lead out of the root are not followed; with it, each linked folder is
+    read once, after all others. failures: folders that cannot be listed, and why.
+    """
+
+    def __init__(self, root: Path, *, follow_links: bool) -> None:
+        self._last: tuple[Path, Path] | None = None  # folder, and with links resolved
+        self._root = self._real(root)
+        self._follow_links = follow_links
+        self._read: set[tuple[int, int]] = set()  # folders, so that links that form a loop come to an end
+        self.unread = Unread()
+        self.failures: dict[str, str | None] = {}
+
+    def files(self, folder: Path) -> Iterator[Path]:
+        """The files below a folder: its own by name, then those of its visible subfolders. Those of stores
+        are left out."""
+        left, linked = [folder], list[Path]()
+        while left or linked:
+            place = left.pop() if left else linked.pop(0)
+            if _is_known(place, self._read):
+                continue
+            subfolders = []
+            for entry in self._entries(place):
+                path = Path(entry.path)
+                if not _is_folder(entry):
+                    if not entry.is_symlink() or entry.name.startswith(".") or self.admits(path):
+                        yield path  # hidden ones are not read
+                elif not entry.name.startswith(".") and not _is_store(path):
+                    if not entry.is_symlink():
+                        subfolders.append(path)
+                    elif self._is_followed(path):
+                        linked.append(path)
+            left += reversed(subfolders)
+
+    def matches(self, folder: Path, pattern: Sequence[str]) -> Iterator[Path]:
+        """The files and folders below a folder that match the parts of a glob, some of them twice."""
+        first, *others = pattern
+        if first == "**":
+            for place in self._folders(folder) if others else [folder]:
+                yield from self.matches(place, others) if others else [place]
+        elif not has_magic(first):
+            path = folder / first
+            if os.path.lexists(path):
+                yield from self.matches(path, others) if others else [path]
+        else:
+            for entry in self._entries(folder):
+                is_hidden = entry.name.startswith(".") and not first.startswith(".")
+                if fnmatchcase(entry.name, first) and not is_hidden:
+                    path = Path(entry.path)
+                    yield from self.matches(path, others) if others else [path]
+
+    def admits(self, path: Path) -> bool:
+        """True if a path may be read; else it is noted why not."""
+        if not self._follow_links and not self._is_inside(path):
+            self.unread.links.append(printable(str(path)))
+        elif self._is_of_system(path):
+            self.unread.of_system.append(printable(str(path)))
+        else:
+            return True
+        return False
+
+    def _is_followed(self, folder: Path) -> bool:
+        """True for a linked folder that is followed. What is inside the root is read anyway."""
+        return (self._follow_links or not self._is_inside(folder)) and self.admits(folder)
+
+    def _is_inside(self, path: Path) -> bool:
+        return self._real(path).is_relative_to(self._root)
+
+    def _is_of_system(self, path: Path) -> bool:
+        return any(self._real(path).is_relative_to(each) for each in OF_SYSTEM)
+
+    def _real(self, path: Path) -> Path:
+        """The path with links resolved."""
+        if path.is_symlink() or path.name in ("", ".."):
+            return Path(os.path.realpath(path))
+        if self._last is None or self._last[0] != path.parent:
+            self._last = path.parent, Path(os.path.realpath(path.parent))
+        return self._last[1] / path.name
+
+    def _folders(self, folder: Path) -> Iterator[Path]:
+        """A folder and the visible ones below it."""
+        left, found = [folder], set[tuple[int, int]]()
+        while left:
+            place = left.pop()
+            if _is_known(place, found):
+                continue
+            yield place
+            for entry in self._entries(place):
+                path = Path(entry.path)
+                is_visible = not entry.name.startswith(".") and _is_folder(entry)
+                if is_visible and (not entry.is_symlink() or self._is_followed(path)):
+                    left.append(path)
+
+    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        """The entries of a folder by name."""
+        if self._is_of_system(folder):
+            self.unread.of_system.append(printable(str(folder)))
+            return []
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
+        except NotADirectoryError:  # a glob goes through all that match
+            return []
+        except OSError as error:
+            self.failures[str(folder)] = error.strerror
+            return []
+
+
+def printable(path: str) -> str:
+    """The path as printable text, whatever bytes the file name has."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _is_known(folder: Path, known: set[tuple[int, int]]) -> bool:
+    """True if a folder is known, by whatever name; it is from now on."""
+    try:
+        status = folder.stat()
+    except OSError:  # listing it will fail, too
+        return False
+    identity = status.st_dev, status.st_ino
+    is_known = identity in known
+    known.add(identity)
+    return is_known
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself, which opening will tell
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # no permission: opening the path will raise
+        return False
+
+
+def _is_store(path: Path) -> bool:
+    try:
+        return is_store(path)
+    except OSError:  # no permission: listing the folder will fail
+        return False
