@@ -184,7 +184,7 @@ def _matching(given: str, file_format: Format | None, *, follow_links: bool) -> 
     first = next(number for number, part in enumerate(parts) if has_magic(part))
     root, pattern = Path(*parts[:first]), parts[first:]
     walk, of_programs, taken = Walk(root, follow_links=follow_links), Counter[str](), list[Path]()
-    paths = sorted(set(walk.matches(root, pattern))) if root.exists() else []
+    paths = sorted(set(walk.matches(root, pattern))) if os.path.lexists(root) else []
     folders = set(filter(is_folder, paths))
     for path in paths if not given.endswith("/") else sorted(folders):
         if not folders.isdisjoint(path.parents):  # "**" also matches the content of matched folders

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from simhbase.packing import Unreadable
 
 if TYPE_CHECKING:
-    from simhbase.corpus.streams import TooLong
+    from simhbase.corpus.record import TooLong
 
 DECIDING_LINES, DECIDING_BYTES = 1000, 1 << 20  # from the first text on that is beyond ASCII
 _CERTAIN_CHARACTERS = 4  # valid by chance in UTF-8 once in thousands of texts of GB18030
