@@ -42,10 +42,16 @@ Examples:
 )
 @option("--date-field FIELD", "Date field for --keep newest and oldest.", group="Groups", default="date")
 @option(
-    "--date-order dmy|mdy",
-    "Order of dates such as 01/02/2024. [default: what one such as 31/01/2024 shows]",
+    "--date-order dmy|mdy|ymd",
+    "Order of dates such as 01/02/2024 or 01/02/24. [default: what one such as 31/01/2024 shows]",
     group="Groups",
-    type=click.Choice(["dmy", "mdy"]),
+    type=click.Choice(["dmy", "mdy", "ymd"]),
+)
+@option(
+    "--date-unit s|ms|us|ns",
+    "What numbers count since 1970, if dates differ in scale or form.",
+    group="Groups",
+    type=click.Choice(["s", "ms", "us", "ns"]),
 )
 @option("--against URL", "Also remove duplicates of the documents in this store.", group="Groups")
 @input_options(fingerprints=True)

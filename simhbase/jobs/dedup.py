@@ -25,7 +25,7 @@ from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.frames import Documents, Texts
 from simhbase.index import open_index
-from simhbase.jobs.dates import DateOrder
+from simhbase.jobs.dates import DateOrder, DateUnit
 from simhbase.jobs.dedup_files import DedupFiles, folder_of
 from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of, warnings_about
 from simhbase.jobs.dedup_rows import DedupedRows, RowsSeen
@@ -34,7 +34,7 @@ from simhbase.jobs.groups import Matcher, groups, stars
 from simhbase.jobs.lookups import nearest_others
 from simhbase.jobs.matching import MatchCriteria, SpooledTexts
 from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
-from simhbase.jobs.representative import Preference, compared_as_text, preference
+from simhbase.jobs.representative import Preference, preference
 from simhbase.jobs.source_report import warnings_of
 from simhbase.model import Query
 from simhbase.profile import Profile, given_parameters, without_sketches
@@ -52,6 +52,7 @@ def dedup(
     keep: str = "first",
     date_field: str = "date",
     date_order: DateOrder | None = None,
+    date_unit: DateUnit | None = None,
     chains: bool = False,
     against: str | None = None,
     unique: str | Path | None = None,
@@ -74,6 +75,7 @@ def dedup(
     keep: str = "first",
     date_field: str = "date",
     date_order: DateOrder | None = None,
+    date_unit: DateUnit | None = None,
     chains: bool = False,
     against: str | None = None,
     duplicates: str | Path | None = None,
@@ -94,6 +96,7 @@ def dedup(
     keep: str = "first",
     date_field: str = "date",
     date_order: DateOrder | None = None,
+    date_unit: DateUnit | None = None,
     chains: bool = False,
     against: str | None = None,
     unique: str | Path | None = None,
@@ -117,11 +120,14 @@ def dedup(
     lower end of a rising one), 0.65 if it has none. 0: only fingerprints decide, as they do for inputs with
     fingerprints, and similarities are estimates.
     keep: the representative of a group: "first" in input order, "longest", "newest" or "oldest" (by
-    `date_field`), or the document with the greatest ("-FIELD": least) value of a field. Values are compared
-    as numbers if all are numbers, as dates if all are dates (ISO 8601, 2024-9-30, 2024年9月30日, RFC 2822,
-    ctime; times without an offset are UTC), else as texts. date_order: "dmy" or "mdy", of dates such as
-    01/02/2024, which are refused without it unless one of them shows it. chains: groups are connected
-    components of matches; otherwise a representative and its matches.
+    `date_field`), or the document with the greatest ("-FIELD": least) value of a field. Values of a
+    field are compared as numbers if all are numbers, as dates if all are dates, else as texts. Dates are ISO
+    8601, 2024-9-30, 2024年9月30日, RFC 2822, ctime (times without an offset are UTC), or numbers of one
+    scale; a document without one is kept last. date_order: "dmy" or "mdy", of dates such as 01/02/2024,
+    unless one of them shows it; also "ymd", of those with two digits for the year (69 is 1969). date_unit:
+    what numbers count since 1970, "s", "ms", "us" or "ns", if they are of several scales or beside other
+    dates. Without these such dates are refused. chains: groups are connected components of matches;
+    otherwise a representative and its matches.
 
     against: URL of a store, which is not changed. Documents that match a stored one with another id are its
     duplicates, and only the others are grouped. The profile is the store's. As texts are not stored, sketches
@@ -152,7 +158,7 @@ def dedup(
     with ExitStack() as stack:
         stored = None if against is None else _StoredMatches(stack, against, profile, min_similarity)
         criteria, least = _criteria(options, stored.profile if stored else profile, min_similarity)
-        preferred = preference(keep, date_field, date_order)
+        preferred = preference(keep, date_field, date_order, date_unit)
         options = replace(
             options,
             fingerprint_bits=criteria.profile.fingerprint_bits,
@@ -299,6 +305,4 @@ class _Values:
         field = self._preferred.field
         if self._values and all(value is None for value in self._values):
             raise BadInput(f"no document has a value in field {field!r}", parameter="keep")
-        if reason := compared_as_text(self._values):
-            self._watcher.note(f"{field!r} is compared as text: {reason}")
-        return self._preferred.order(self._values)
+        return self._preferred.order(self._values, self._watcher.note)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from math import nan
 from typing import Any, Literal
 
@@ -13,8 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.corpus.record import Value
-from simhbase.errors import UsageError
-from simhbase.jobs.dates import DateOrder, microseconds, shown_order
+from simhbase.errors import BadInput, UsageError
+from simhbase.jobs.dates import (
+    DATE,
+    TWO_DIGITS,
+    WITH_OFFSET,
+    DateOrder,
+    DateReader,
+    DateUnit,
+    form_of,
+    forms_of,
+)
 
 _EXACT = 2.0**53
 
@@ -22,36 +30,64 @@ _EXACT = 2.0**53
 @dataclass(frozen=True, slots=True)
 class Preference:
     """Order of preference: greatest (sign 1) or least (-1) value first. field: JSON field or CSV column of
-    the value; None for the length of the text in characters. date_order: of dates with the year last; None:
-    what the values show."""
+    the value; None for the length of the text in characters. date_order: of dates with the year last, or
+    with two digits for it; date_unit: of numbers among dates; None: what the values show. is_date: the values
+    are dates."""
 
     field: str | None
     sign: Literal[1, -1] = 1
     date_order: DateOrder | None = None
+    date_unit: DateUnit | None = None
+    is_date: bool = False
 
-    def order(self, values: Sequence[Value | None]) -> NDArray[np.int64]:
+    def order(
+        self, values: Sequence[Value | None], note: Callable[[str], None] = lambda message: None
+    ) -> NDArray[np.int64]:
         """Positions of n documents in order of preference: int64 (n,).
 
-        Values are compared as numbers if all are numbers, as dates if all are dates (see `microseconds`),
-        else as texts by code points. Equal ones stay in order; those without a value (None, NaN) come last.
-        Raises UsageError for dates such as 01/02/2024, if no value shows their order.
+        Dates are compared as such. Other values are compared as numbers if all are numbers, as dates if all
+        are dates (see `DateReader`), else as texts by code points. Equal ones stay in order; those without a
+        value (None, NaN), and what is no date among dates, come last. note: is told what was decided. Raises
+        UsageError for dates whose meaning is uncertain, BadInput if no value is a date.
         """
-        with suppress(ValueError):
-            numbers = np.array([as_number(value) for value in values], dtype=np.float64)
-            if not np.any(np.abs(numbers) >= _EXACT):
-                order: NDArray[np.int64] = np.argsort(-self.sign * numbers, kind="stable")  # NaN comes last
-                return order
+        if not self.is_date:
+            with suppress(ValueError):
+                return self._by_number(values)
+        values = [None if value is None or value != value else value for value in values]
+        forms = forms_of(values)
+        if not self.reads_dates(forms):
+            if reason := compared_as_text(values):
+                note(f"{self.field!r} is compared as text: {reason}")
+            return self._order_of([None if value is None else str(value) for value in values])
+        reader = self.dates(forms, note)
+        return self._order_of([None if value is None else reader.moment(value) for value in values])
+
+    def reads_dates(self, forms: Mapping[str | None, Value]) -> bool:
+        """True if values that are not all numbers are compared as dates. forms: see `dates`."""
+        # 1.2.10 is hardly a date in a field that nobody calls one.
+        is_text = None in forms or (TWO_DIGITS in forms and self.date_order is None)
+        return self.is_date or not is_text
+
+    def dates(self, forms: Mapping[str | None, Value], note: Callable[[str], None]) -> DateReader:
+        """How the dates of the field are read. forms: those of all values, with an example of each; None is
+        that of what is no date. Raises UsageError and BadInput as `order`."""
+        known = {form: value for form, value in forms.items() if form is not None}
+        if None in forms:
+            example = f"{str(forms[None])[:40]!r} in {self.field!r} is no date"
+            if not known:
+                raise BadInput(f"{example}, and no other value is: keep by -FIELD or FIELD", parameter="keep")
+            note(f"{example}, though others are: documents without a date are kept last")
+        if {DATE, WITH_OFFSET} <= known.keys():
+            note(f"{self.field!r} has dates with an offset and such as {known[DATE]}, which is taken as UTC")
+        return DateReader.of(known, self.date_order, self.date_unit)
+
+    def _by_number(self, values: Sequence[Value | None]) -> NDArray[np.int64]:
+        """Raises ValueError if one is no number."""
+        numbers = np.array([as_number(value) for value in values], dtype=np.float64)
+        if np.any(np.abs(numbers) >= _EXACT):
             return self._order_of([_exact(value) for value in values])
-        known_order = self.date_order or shown_order(values)
-        if known_order == "uncertain":
-            raise UsageError(
-                "dates such as 01/02/2024 may begin with the day or the month: say dmy or mdy",
-                parameter="date_order",
-            )
-        with suppress(ValueError):
-            read = partial(microseconds, order=known_order)
-            return self._order_of([None if value is None else read(str(value)) for value in values])
-        return self._order_of([None if value is None else str(value) for value in values])
+        order: NDArray[np.int64] = np.argsort(-self.sign * numbers, kind="stable")  # NaN comes last
+        return order
 
     def _order_of(self, values: Sequence[Any]) -> NDArray[np.int64]:
         """The order of comparable values."""
@@ -61,27 +97,31 @@ class Preference:
         return np.array(known + unknown, dtype=np.int64)
 
 
-def preference(name: str, date_field: str, date_order: DateOrder | None = None) -> Preference | None:
+def preference(
+    name: str,
+    date_field: str,
+    date_order: DateOrder | None = None,
+    date_unit: DateUnit | None = None,
+) -> Preference | None:
     """Parse `first` (returns None), `longest`, `newest` or `oldest` (by the date field), FIELD or -FIELD.
     Raises UsageError for an empty name."""
     if name in ("first", "longest"):
         return None if name == "first" else Preference(None)
-    field = date_field if name in ("newest", "oldest") else name.removeprefix("-")
+    is_date = name in ("newest", "oldest")
+    field = date_field if is_date else name.removeprefix("-")
     if not field:
         raise UsageError(
             f"must be first, longest, newest, oldest, FIELD or -FIELD, not {name!r}", parameter="keep"
         )
-    return Preference(field, -1 if name == "oldest" or name.startswith("-") else 1, date_order)
+    sign: Literal[1, -1] = -1 if name == "oldest" or name.startswith("-") else 1
+    return Preference(field, sign, date_order, date_unit, is_date)
 
 
 def compared_as_text(values: Sequence[Value | None]) -> str | None:
     """Why values are compared as texts although some are numbers or dates; None if they are not."""
     known = [value for value in values if value is not None]
-    order = shown_order(known)
-    if order == "uncertain":
-        return None  # refused, or said by an option
-    for measured, kind in ((as_number, "number"), (partial(_as_moment, order=order), "date")):
-        are_such = [or_none(measured, value) is not None for value in known]
+    for is_such, kind in ((is_number, "number"), (form_of, "date")):
+        are_such = [bool(is_such(value)) for value in known]
         if all(are_such):
             return None
         if any(are_such):
@@ -89,26 +129,16 @@ def compared_as_text(values: Sequence[Value | None]) -> str | None:
     return None
 
 
-def or_none(measured: Callable[[Value | None], float], value: Value) -> float | None:
-    """The value as `measured`, None if it is no such value."""
+def is_number(value: Value) -> bool:
     try:
-        return measured(value)
+        return float(value) is not None
     except ValueError:
-        return None
+        return False
 
 
 def as_number(value: Value | None) -> float:
     """Convert a value to a number, None to NaN. Raises ValueError."""
     return nan if value is None else float(value)
-
-
-def as_moment(value: Value | None) -> float:
-    """Convert a date, with or without a time, to microseconds since 1970, None to NaN. Raises ValueError."""
-    return _as_moment(value, None)
-
-
-def _as_moment(value: Value | None, order: DateOrder | None) -> float:
-    return nan if value is None else float(microseconds(str(value), order))
 
 
 def _exact(value: Value | None) -> int | float | None:

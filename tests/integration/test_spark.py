@@ -294,6 +294,35 @@ def test_what_does_not_go_together_is_refused_before_anything_is_read(spark, opt
         jobs.dedup(frame, **options)
 
 
+@pytest.mark.parametrize(
+    ("older", "newer", "options"),
+    [
+        ("2024年9月30日", "Tue, 01 Oct 2024 00:00:00 GMT", {"keep": "newest"}),
+        ("soon", "2024-09-30", {"keep": "newest"}),
+        (str(2**60), str(2**60 + 1), {"keep": "date"}),
+        (2**60, 2**60 + 1, {"keep": "date"}),
+        (1700000000, 1700000001, {"keep": "newest"}),
+        ("2024-09-30", "1800000000", {"keep": "newest", "date_unit": "s"}),
+        ("30/09/24", "01/10/24", {"keep": "newest", "date_order": "dmy"}),
+    ],
+)
+def test_dates_and_integers_are_compared_as_on_one_machine(spark, older, newer, options):
+    (text,) = texts(1)
+    frame = spark.createDataFrame([("a", text, older), ("b", text, newer)], ["id", "text", "date"])
+    found = jobs.dedup(frame, **options)
+    assert [row.id for row in found.unique.collect()] == ["b"]
+    found.unpersist()
+
+
+def test_dates_that_are_uncertain_are_refused_as_on_one_machine(spark):
+    (text,) = texts(1)
+    frame = spark.createDataFrame(
+        [("a", text, "20240930"), ("b", text, "1700000000")], ["id", "text", "date"]
+    )
+    with pytest.raises(UsageError, match=r"^date_unit: "):
+        jobs.dedup(frame, keep="newest")
+
+
 def test_a_column_to_keep_by_that_is_empty_is_refused_and_no_documents_are_an_answer(spark):
     (text,) = texts(1)
     frame = spark.createDataFrame([("a", text, "")], "id string, text string, date string")

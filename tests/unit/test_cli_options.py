@@ -76,7 +76,7 @@ def test_digits_without_a_letter_need_their_base():
 def test_the_document_to_keep_is_told_by_a_word_or_a_field():
     assert preference("first", "date") is None
     assert preference("longest", "date") == Preference(None)
-    assert preference("oldest", "day") == Preference("day", -1)
+    assert preference("oldest", "day") == Preference("day", -1, is_date=True)
     assert preference("-n", "date") == Preference("n", -1)
     for name, date_field in ("", "date"), ("-", "date"), ("newest", ""):
         with pytest.raises(UsageError, match=r"^keep: must be first, longest"):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from simhbase.errors import UsageError
+from simhbase.errors import BadInput, UsageError
 from simhbase.jobs.representative import Preference, compared_as_text
 
 
@@ -81,3 +81,89 @@ def test_dates_whose_order_is_uncertain_are_refused_without_it():
         Preference("f").order(values)
     assert Preference("f", 1, "dmy").order(values).tolist() == [1, 0]
     assert Preference("f", 1, "mdy").order(values).tolist() == [0, 1]
+
+
+NEWEST = Preference("date", is_date=True)
+
+
+def ordered(preference, values):
+    notes = []
+    return preference.order(values, notes.append).tolist(), notes
+
+
+@pytest.mark.parametrize(
+    ("values", "parameter", "said"),
+    [
+        (["20240930", "1700000000"], "date_unit", "8 digits of a date.* and .*seconds.* cannot be compared"),
+        ([1700000000, 1700000000000], "date_unit", "seconds.*milliseconds"),
+        ([1700000000000, 1700000000000000], "date_unit", "milliseconds.*microseconds"),
+        (["1700000000000000", "1700000000000000000"], "date_unit", "microseconds.*nanoseconds"),
+        (["2024-09-30", 1700000000], "date_unit", "seconds.*date"),
+        ([1700000000000, 20240930101112], "date_unit", "14 digits of a date"),
+        ([0, 1700000000], "date_unit", "0 digits"),
+        ([-5, 1700000000], "date_unit", "negative numbers"),
+        (["30/09/24", "2024-10-01"], "date_order", "two digits for the year: say dmy, mdy or ymd"),
+        (["24-9-30"], "date_order", "two digits"),
+        (["01/02/2024"], "date_order", "say dmy or mdy"),
+        (["31/01/2024", "01/31/2024"], "date_order", "say dmy or mdy"),
+    ],
+)
+def test_dates_whose_meaning_is_uncertain_are_refused_with_the_option(values, parameter, said):
+    with pytest.raises(UsageError, match=rf"^{parameter}: .*{said}"):
+        NEWEST.order(values)
+    with pytest.raises(UsageError, match=f"^{parameter}: "):
+        NEWEST.order(values[::-1])
+
+
+@pytest.mark.parametrize(
+    ("options", "older", "newer"),
+    [
+        ({"date_unit": "s"}, "2023-11-14", 1700000000),
+        ({"date_unit": "ms"}, 1700000000000, "2023-11-15"),
+        ({"date_unit": "s"}, 0, 1700000000.5),
+        ({"date_unit": "ns"}, 1700000000000000000, 1700000000000000001),
+        ({"date_unit": "us"}, "-5", "7"),
+        ({"date_order": "dmy"}, "30/09/24", "1/10/24"),
+        ({"date_order": "ymd"}, "24.9.30", "24.10.1"),
+        ({"date_order": "mdy"}, "12/31/99", "01/01/00"),
+        ({}, "20240930", "20241001"),
+        ({}, "20240930", "2024-10-01"),
+        ({}, 2**60, 2**60 + 1),
+        ({}, str(2**60), str(2**60 + 1)),
+        ({}, 2019, 2020),
+        ({}, "2024-09", "2024.10"),
+        ({}, "2024年9月", "2024-09-02"),
+        ({}, "Fri, 06 Dec 2024 10:00:00 +0000 (UTC)", "Fri, 06 Dec 2024 10:00:01 GMT"),
+    ],
+)
+def test_dates_that_are_certain_or_said_are_compared(options, older, newer):
+    for is_date in (True, False):
+        preference = Preference("date", is_date=is_date, **options)
+        assert ordered(preference, [older, newer])[0] == [1, 0]
+        assert ordered(preference, [newer, older])[0] == [0, 1]
+
+
+@pytest.mark.parametrize("other", ["soon", "2024-13-45", "31/02/2024", "Fri, 06 Dec 2024 20:00:00 CEST"])
+def test_the_newest_is_no_text_among_dates(other):
+    order, (note,) = ordered(NEWEST, [other, "2024-09-30", None, "2025-01-01"])
+    assert order == [3, 1, 0, 2]
+    assert (
+        note == f"{other!r} in 'date' is no date, though others are: documents without a date are kept last"
+    )
+    with pytest.raises(BadInput, match=r"^keep: .* is no date, and no other value is"):
+        NEWEST.order([other, "x"])
+
+
+def test_dates_with_and_without_an_offset_are_noted():
+    order, (note,) = ordered(NEWEST, ["2024-09-30T10:00+08:00", "2024-09-30T09:00"])
+    assert order == [1, 0]
+    assert note == "'date' has dates with an offset and such as 2024-09-30T09:00, which is taken as UTC"
+
+
+def test_an_order_that_a_date_contradicts_is_refused():
+    with pytest.raises(UsageError, match="31/01/2024 is no date in the order mdy"):
+        Preference("date", date_order="mdy", is_date=True).order(["31/01/2024", "01/02/2024"])
+
+
+def test_values_of_a_field_that_look_like_dates_of_two_digits_are_texts():
+    assert ordered(Preference("version"), ["1.2.10", "1.2.11"]) == ([1, 0], [])

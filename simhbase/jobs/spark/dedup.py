@@ -7,8 +7,10 @@ text are one document until then.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
@@ -21,7 +23,9 @@ from pyspark.sql.types import (
     AtomicType,
     BinaryType,
     BooleanType,
+    DecimalType,
     DoubleType,
+    FloatType,
     IntegerType,
     NumericType,
     StringType,
@@ -29,10 +33,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from simhbase.corpus.record import Value
 from simhbase.errors import BadInput, UsageError
+from simhbase.jobs.dates import DateOrder, DateReader, DateUnit, form_of
 from simhbase.jobs.groups import Matcher, groups, stars
 from simhbase.jobs.matching import MatchCriteria, SpooledTexts
-from simhbase.jobs.representative import Preference, as_moment, as_number, or_none, preference
+from simhbase.jobs.representative import Preference, as_number, compared_as_text, is_number, preference
 from simhbase.jobs.spark.drawers import COMPONENT, verified_by, with_components
 from simhbase.jobs.spark.fingerprints import (
     ID,
@@ -50,13 +56,15 @@ from simhbase.jobs.spark.fingerprints import (
 from simhbase.logs import logger
 from simhbase.profile import Profile
 
-NUMBER, MOMENT, WORDS = "number", "moment", "words"
+NUMBER, INTEGER, FORM, WORDS = "number", "integer", "form", "words"
 PLACE, ORDER, DIGEST = "place", "order", "place.digest"
 KEY, REPRESENTATIVE, DISTANCE, SIMILARITY, GROUP = "key", "representative", "distance", "similarity", "group"
 REPEATED = "the same id came before"
 DOCUMENTS_AT_ONCE = 1 << 12  # of whole components
 _OWN_PLACE = "__simhbase_place"  # among the columns of the user's DataFrame
 _NUMBER = "__number"
+_LARGE = DecimalType(38, 0)
+_INTEGER = re.compile(r"[+-]?\d{1,38}")
 _DIGEST_BYTES = 16
 
 log = logger(__name__)
@@ -127,10 +135,12 @@ def dedup(
     min_similarity: float | None = None,
     keep: str = "first",
     date_column: str = "date",
+    date_order: DateOrder | None = None,
+    date_unit: DateUnit | None = None,
     chains: bool = False,
 ) -> Deduplicated:
     """Find near-duplicates within one DataFrame, as `simhbase.dedup` does. See there for profile,
-    min_similarity, keep (date_column is its date_field) and chains.
+    min_similarity, keep (date_column is its date_field), date_order, date_unit and chains.
 
     order_column: defines the order of the input: least value first, then least id; None: by ids, as texts.
     Partitions do not matter. If ids repeat, the first document counts and the others are rejected; null and
@@ -143,11 +153,11 @@ def dedup(
     fingerprints have a match, which the driver cannot join.
     """
     criteria, least = MatchCriteria.exact(profile, min_similarity)
-    preferred = preference(keep, date_column)
+    preferred = preference(keep, date_column, date_order, date_unit)
     rows = _InputRows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
     columns = Columns.of(criteria.profile)
     read = rows.read(values_of(df, rows.text, preferred))
-    found = with_numbers(fingerprinted(read, criteria.profile, verified_by(criteria)))
+    found = with_forms(fingerprinted(read, criteria.profile, verified_by(criteria)))
     documents = without_repeats(found).persist()
     accepted = documents.where(F.col(REASON).isNull())
     accepted = accepted.withColumn(KEY, F.col(DIGEST) if least else F.concat(*columns.names))
@@ -211,7 +221,7 @@ def _grouped(
     if least:
         several = several.join(rows.texts(several), KEY)
     by_component = several.repartition(COMPONENT).sortWithinPartitions(COMPONENT, *order)
-    needed = by_component.drop(PLACE, IDENTITY, REASON, NUMBER, MOMENT, WORDS)
+    needed = by_component.drop(PLACE, IDENTITY, REASON, NUMBER, INTEGER, FORM, WORDS)
     tells_similarity = bool(least) or criteria.chosen.sketching is not None
     similarity = F.lit(1.0 if tells_similarity else None).cast("double")
     alone = firsts.join(sizes, COMPONENT, "left_anti").select(
@@ -231,15 +241,18 @@ def _answers(accepted: DataFrame, grouped: DataFrame, *, led_by_first: bool) -> 
 
 
 def values_of(df: DataFrame, text: Column, preferred: Preference | None) -> list[Column]:
-    """The column of preference: numbers, or texts that may be numbers. Raises UsageError for other types."""
+    """The column of preference: numbers, or texts that may be numbers or dates. Raises UsageError for other
+    types."""
     if preferred is None:
         return []
     if preferred.field is None:
         return [F.length(text).cast("double").alias(NUMBER)]
     kind = type_of(df, preferred.field, "keep")
     column = F.col(preferred.field)
+    if isinstance(kind, NumericType) and not preferred.is_date:
+        return [column.alias(NUMBER)]
     if isinstance(kind, NumericType):
-        return [column.cast("double").alias(NUMBER)]
+        column = column.cast(DecimalType(38, 9))  # not 1.7E9
     if isinstance(kind, AtomicType) and not isinstance(kind, BooleanType | BinaryType):
         return [F.nullif(column.cast("string"), F.lit("")).alias(WORDS)]
     raise UsageError(
@@ -248,44 +261,71 @@ def values_of(df: DataFrame, text: Column, preferred: Preference | None) -> list
     )
 
 
-def with_numbers(documents: DataFrame) -> DataFrame:
-    """Parse the texts of preference: adds columns of numbers and of dates, null if they are not."""
+def with_forms(documents: DataFrame) -> DataFrame:
+    """Parse the texts of preference: adds columns of numbers, and of integers, null if they are none, and of
+    the forms of dates."""
     if WORDS not in documents.columns:
         return documents
-    added = [StructField(name, DoubleType()) for name in (NUMBER, MOMENT)]
+    added = [StructField(NUMBER, DoubleType()), StructField(INTEGER, _LARGE), StructField(FORM, StringType())]
     schema = StructType([*documents.schema.fields, *added])
-    return documents.mapInArrow(_numbered, schema)
+    return documents.mapInArrow(_with_forms, schema)
 
 
 def most_preferred_first(accepted: DataFrame, preferred: Preference | None) -> list[Column]:
     """Sort columns of preference, before the order of the input. Raises BadInput if no document has a
-    value."""
+    value, and as `Preference.order`."""
     if preferred is None:
         return []
-    has_words = WORDS in accepted.columns
-    numbers, moments, words = map(F.col, (NUMBER, MOMENT, WORDS) if has_words else (NUMBER,) * 3)
-    counted = accepted.agg(F.count("*"), F.count(numbers), F.count(moments), F.count(words)).head()
-    documents, as_numbers, as_moments, values = counted or (0, 0, 0, 0)
+    words = F.col(WORDS if WORDS in accepted.columns else NUMBER)
+    counted = accepted.agg(F.count("*"), F.count(words), F.count(NUMBER)).head() or (0, 0, 0)
+    documents, values, numbers = counted
     if documents and not values:
         raise BadInput(f"no document has a value in column {preferred.field!r}", parameter="keep")
-    if max(as_numbers, as_moments) < values:
-        by = words
-        if kind := "numbers" if as_numbers else "dates of ISO 8601" if as_moments else None:
-            log.warning("%r is compared as text: some are %s, others are not", preferred.field, kind)
-    else:
-        found = numbers if as_numbers == values else moments
-        by = F.nanvl(found, F.lit(None).cast("double")) + F.lit(0.0)
-    return [by.desc_nulls_last() if preferred.sign > 0 else by.asc_nulls_last()]
+    by = [_comparable(accepted, NUMBER)]
+    if WORDS in accepted.columns and (preferred.is_date or numbers < values):
+        by = [_date_or_text(accepted, preferred)]
+    elif WORDS in accepted.columns:
+        by.append(F.col(INTEGER))  # of equal doubles, integers beyond 2^53
+    return [each.desc_nulls_last() if preferred.sign > 0 else each.asc_nulls_last() for each in by]
 
 
-def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _comparable(accepted: DataFrame, name: str) -> Column:
+    """A column of numbers, without NaN and -0.0."""
+    if not isinstance(accepted.schema[name].dataType, DoubleType | FloatType):
+        return F.col(name)
+    return F.nanvl(F.col(name), F.lit(None).cast("double")) + F.lit(0.0)
+
+
+def _date_or_text(accepted: DataFrame, preferred: Preference) -> Column:
+    found = accepted.where(F.col(WORDS).isNotNull()).groupBy(FORM).agg(F.min(WORDS)).orderBy(FORM).collect()
+    forms: dict[str | None, Value] = {row[0]: row[1] for row in found}
+    if not preferred.reads_dates(forms):
+        is_number = F.col(NUMBER).isNotNull()
+        examples = accepted.where(F.col(WORDS).isNotNull()).groupBy(is_number).agg(F.min(WORDS)).collect()
+        if reason := compared_as_text([*forms.values(), *(row[1] for row in examples)]):
+            log.warning("%r is compared as text: %s", preferred.field, reason)
+        return F.col(WORDS)
+    reader = preferred.dates(forms, lambda message: log.warning("%s", message))
+    return F.udf(partial(_moment, reader), _LARGE)(F.col(WORDS))
+
+
+def _moment(reader: DateReader, words: str | None) -> Decimal | None:
+    moment = None if words is None else reader.moment(words)
+    return None if moment is None else Decimal(moment)
+
+
+def _with_forms(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         words = batch.column(WORDS).to_pylist()
+        numbers = [as_number(each) if each is not None and is_number(each) else None for each in words]
+        integers = [Decimal(each) if each and _INTEGER.fullmatch(each) else None for each in words]
         added = [
-            pa.array((None if each is None else or_none(measured, each) for each in words), pa.float64())
-            for measured in (as_number, as_moment)
+            pa.array(numbers, pa.float64()),
+            pa.array(integers, pa.decimal128(38, 0)),
+            pa.array([each and form_of(each) for each in words], pa.string()),
         ]
-        yield pa.RecordBatch.from_arrays([*batch.columns, *added], [*batch.schema.names, NUMBER, MOMENT])
+        names = [*batch.schema.names, NUMBER, INTEGER, FORM]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *added], names)
 
 
 def order_of(df: DataFrame, name: str | None) -> list[Column]:
