@@ -14,13 +14,15 @@ from os import SEEK_CUR
 from tempfile import SpooledTemporaryFile, gettempdir
 from typing import Any, BinaryIO
 
-from zstandard import ZstdDecompressor, ZstdError
+from zstandard import ZstdDecompressor, ZstdError, get_frame_parameters
 
 from simhbase.errors import BadInput
 
 SIGNATURE_BYTES = 10  # the longest one
-ZSTD_WINDOW = 1 << 31  # what `zstd --long=31` makes, as public dumps of texts are
-XZ_MEMORY = 1 << 30  # `xz -9` takes 65 MiB
+# Windows take memory, 2 GiB for a file of a few kB. zstd itself allows 128 MiB, and asks for --long=31 for those
+# of public dumps of texts; `xz -9` takes 65 MiB.
+ZSTD_LONG = 27
+XZ_MEMORY = 1 << 28
 # Small steps bound the memory that a decompression bomb can take, and cost ordinary files little.
 GZIP_STEP = 1 << 11  # unpacks to 2 MiB at most
 ZSTD_STEP = 1 << 8  # unpacks to 8 MiB at most
@@ -76,11 +78,13 @@ def _bounded(decompressor: Any, piece: bytes) -> Iterator[bytes]:
         yield decompressor.decompress(b"", BOUND)
 
 
+def _zstd(long: int) -> _Packer:
+    return _Packer(lambda: ZstdDecompressor(max_window_size=1 << long).decompressobj(), _at_once, ZSTD_STEP)
+
+
 _PACKERS: Mapping[str, _Packer] = {
     "gzip": _Packer(partial(zlib.decompressobj, wbits=31), _at_once, GZIP_STEP),
-    "zstd": _Packer(
-        lambda: ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj(), _at_once, ZSTD_STEP
-    ),
+    "zstd": _zstd(ZSTD_LONG),
     "bzip2": _Packer(bz2.BZ2Decompressor, _bounded, BOUNDED_STEP),
     "xz": _Packer(partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, XZ_MEMORY), _bounded, BOUNDED_STEP),
 }
@@ -202,7 +206,9 @@ def peek(file: Rereadable, size: int) -> bytes:
     return head
 
 
-def unpacked(file: Rereadable, resumption: Resumption | None = None) -> Iterator[bytes]:
+def unpacked(
+    file: Rereadable, resumption: Resumption | None = None, zstd_long: int | None = None
+) -> Iterator[bytes]:
     """The content of a file, decompressed if its signature says so.
 
     Nothing of a member (gzip), frame (zstd) or stream (bzip2, xz) is yielded before all of it was
@@ -212,19 +218,20 @@ def unpacked(file: Rereadable, resumption: Resumption | None = None) -> Iterator
     """
     name = packer_of(peek(file, SIGNATURE_BYTES))
     if name is not None:
-        return _unpacked(name, file, resumption if name == "gzip" else None)
+        packer = _zstd(zstd_long or ZSTD_LONG) if name == "zstd" else _PACKERS[name]
+        return _unpacked(name, packer, file, resumption if name == "gzip" else None)
     file.unmark()
     return iter(partial(file.read, PLAIN_STEP), b"")
 
 
-def _unpacked(name: str, file: Rereadable, resumption: Resumption | None) -> Iterator[bytes]:
+def _unpacked(name: str, packer: _Packer, file: Rereadable, resumption: Resumption | None) -> Iterator[bytes]:
     damage: tuple[int, Unreadable] | None = None  # where it begins
     damages = 0
     while _has_member(file):
         file.mark()
         begin, held, size = file.tell(), list[bytes](), 0
         try:
-            for block in _member(name, file):
+            for block in _member(name, packer, file):
                 size += len(block)
                 if size <= HELD_BYTES:
                     held.append(block)
@@ -243,7 +250,7 @@ def _unpacked(name: str, file: Rereadable, resumption: Resumption | None) -> Ite
         else:
             held.clear()
             file.back_to(begin)
-            yield from _member(name, file)
+            yield from _member(name, packer, file)
 
 
 def _seek_member(file: Rereadable, damaged: int, begin: bytes) -> bool:
@@ -276,8 +283,8 @@ def _has_member(file: Rereadable) -> bool:
     return False
 
 
-def _member(name: str, file: Rereadable) -> Iterator[bytes]:
-    packer, begin = _PACKERS[name], file.tell()
+def _member(name: str, packer: _Packer, file: Rereadable) -> Iterator[bytes]:
+    begin = file.tell()
     decompressor = packer.new()
     while not decompressor.eof:
         if not (piece := file.read(packer.step)):
@@ -286,20 +293,28 @@ def _member(name: str, file: Rereadable) -> Iterator[bytes]:
                 f"{begin:,} on is read, as it cannot be checked. To read what there is: "
                 f"{name} -dc FILE | simhbase ... -"
             )
-        with _failing_clearly(name, begin):
+        with _failing_clearly(name, begin, piece):
             yield from filter(None, packer.unpack(decompressor, piece))
     file.back_to(file.tell() - len(decompressor.unused_data))
 
 
 @contextmanager
-def _failing_clearly(name: str, begin: int) -> Iterator[None]:
+def _failing_clearly(name: str, begin: int, piece: bytes) -> Iterator[None]:
     try:
         yield
     except (zlib.error, ZstdError, lzma.LZMAError, OSError) as error:  # OSError: of bz2
         greedy = "memory" in str(error).lower()
-        problem = "takes more memory to unpack than is allowed" if greedy else "is damaged"
+        problem = _too_much_memory(name, piece) if greedy else "is damaged"
         if "dictionary" in str(error).lower():
             problem = "was packed with a dictionary: unpack it first (zstd -d -D DICTIONARY FILE)"
         raise Unreadable(
             f"its {name} data {problem} ({error}). Nothing from byte {begin:,} on is read"
         ) from error
+
+
+def _too_much_memory(name: str, head: bytes) -> str:
+    problem = "takes more memory to unpack than is allowed"
+    if name != "zstd":
+        return f"{problem}: unpack it first ({name} -d FILE)"
+    long = (get_frame_parameters(head).window_size - 1).bit_length()
+    return f"{problem}: allow it (zstd_long {long}), or unpack it first (zstd -d --long={long} FILE)"

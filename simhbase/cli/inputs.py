@@ -245,6 +245,12 @@ _TEXTS = (
         type=click.IntRange(min=1),
         default=MAX_RECORD_BYTES,
     ),
+    option(
+        "--zstd-long N",
+        "Read zstd files made with --long up to N, for which 2^N bytes of memory are taken. [default: 27]",
+        group="Input",
+        type=click.IntRange(10, 31),
+    ),
     option("--follow-links", "Read links that lead out of a given folder or glob.", group="Input"),
     option(
         "--threads N",
@@ -287,7 +293,8 @@ def input_options(*, ids: bool = True, fingerprints: bool = False) -> Decorator:
     """
     options = [*_TEXTS[:2], *(_IDS if ids else ()), *_TEXTS[2:]]
     names = ["format", "html", "text_field", "encoding", "delimiter", "quoting"]
-    names += ("max_record_bytes", "follow_links", *(("id_field", "id_from", "id_prefix") if ids else ()))
+    names += ["max_record_bytes", "zstd_long", "follow_links"]
+    names += ("id_field", "id_from", "id_prefix") if ids else ()
     options.append(yes_option)
     if fingerprints:
         options += _FINGERPRINT_FIELD

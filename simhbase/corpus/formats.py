@@ -86,6 +86,7 @@ def _records(
         is_named_packed=is_named_packed,
         plain=plain,
         resumption=resumption if file_format == "warc" else None,
+        zstd_long=options.zstd_long,
     )
     if file_format != "warc":
         # HTML pages state their own encoding.

@@ -54,8 +54,9 @@ class InputOptions:
     file shows. max_record_bytes: larger records are rejected. value_field: a field or column to choose
     duplicates by. whole_rows: keep JSON lines, and read CSV and Parquet rows with all columns, as JSON
     objects, for output files. follow_links: also read what links name that lead out of a given folder or
-    glob, each folder once. tags: for all documents; tag_fields: names of further tags, with the fields or
-    columns of their values. Jobs set the last four.
+    glob, each folder once. zstd_long: zstd files made with --long up to this are read, which takes
+    2^zstd_long bytes of memory; None: 27, like zstd. tags: for all documents; tag_fields: names of further
+    tags, with the fields or columns of their values. Jobs set the last four.
 
     Raises UsageError for invalid options.
     """
@@ -73,6 +74,7 @@ class InputOptions:
     quoting: Quoting | None = None
     max_record_bytes: int = MAX_RECORD_BYTES
     follow_links: bool = False
+    zstd_long: int | None = None
     value_field: str | None = None
     html: bool = False
     whole_rows: bool = False
@@ -99,6 +101,8 @@ class InputOptions:
             raise UsageError("fingerprints are no HTML: leave it out", parameter="html")
         if self.max_record_bytes < 1:
             raise UsageError(f"must be at least 1, not {self.max_record_bytes}", parameter="max_record_bytes")
+        if self.zstd_long is not None and not 10 <= self.zstd_long <= 31:
+            raise UsageError(f"must be from 10 to 31, not {self.zstd_long}", parameter="zstd_long")
         decode(b"", self.encoding)
         if self.format in (None, "csv") and (problem := delimiter_problem(self.delimiter, self.encoding)):
             raise UsageError(

@@ -60,11 +60,12 @@ def unpacked_text(
     is_named_packed: bool = False,
     plain: bytes = b"",
     resumption: Resumption | None = None,
+    zstd_long: int | None = None,
 ) -> Iterator[bytes]:
     """The decompressed content of a file, without a UTF-8 byte order mark.
 
     is_named_packed: the file name has the ending of a compression format; plain: what an uncompressed file
-    starts with, after white space; resumption: how to go on behind damage, as for `unpacked`. Raises
+    starts with, after white space; resumption, zstd_long: as for `unpacked`. Raises
     Unreadable if it is neither compressed nor plain and, after yielding everything before, if data is damaged
     or ends early.
     """
@@ -78,7 +79,7 @@ def unpacked_text(
         raise Unreadable(
             f"its name says that it is packed, but it is not ({PACKERS}), and cannot be read as it is either"
         )
-    head, rest = first_bytes(unpacked(file, resumption), max(len(BOM), MAGIC_BYTES))
+    head, rest = first_bytes(unpacked(file, resumption, zstd_long), max(len(BOM), MAGIC_BYTES))
     if is_columnar(head):
         raise Unreadable(
             "it is a Parquet or Arrow file, which cannot be read from a pipe or a packed file: unpack it "

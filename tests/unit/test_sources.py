@@ -570,13 +570,18 @@ class TestPackedFiles:
         path = write(tmp_path / "x.jsonl", frame + zstandard.compress(json_lines(A)))
         assert texts(read(path)) == [("a", "first")]
 
-    def test_a_frame_with_a_very_long_window_is_read(self, tmp_path):
+    def test_a_frame_with_a_very_long_window_is_read_where_it_is_allowed(self, tmp_path):
         parameters = zstandard.ZstdCompressionParameters(window_log=30, enable_ldm=False, threads=0)
         packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
         data = packer.compress(json_lines(A)) + packer.flush()
-        with pytest.raises(zstandard.ZstdError, match="memory"):
-            zstandard.ZstdDecompressor().decompressobj().decompress(data)
-        assert texts(read(write(tmp_path / "x.jsonl", data))) == [("a", "first")]
+        path = write(tmp_path / "x.jsonl", data)
+        assert texts(read(path, zstd_long=30)) == [("a", "first")]
+        for zstd_long in (None, 29):
+            (item,) = read(path, zstd_long=zstd_long)
+            assert isinstance(item, SourceReject)
+            assert "than is allowed: allow it (zstd_long 30), or unpack it first" in item.reason
+        with pytest.raises(UsageError, match="zstd_long: must be from 10 to 31, not 32"):
+            InputOptions(zstd_long=32)
 
     @PACKERS
     def test_of_a_file_that_was_cut_short_only_what_can_be_checked_is_kept(self, tmp_path, pack):
