@@ -19,8 +19,8 @@ from zstandard import ZstdDecompressor, ZstdError, get_frame_parameters
 from simhbase.errors import BadInput
 
 SIGNATURE_BYTES = 10  # the longest one
-# Windows take memory, 2 GiB for a file of a few kB. zstd itself allows 128 MiB, and asks for --long=31 for those
-# of public dumps of texts; `xz -9` takes 65 MiB.
+# Windows take memory, 2 GiB for a file of a few kB. zstd itself allows 128 MiB, and asks for --long=31 for
+# those of public dumps of texts; `xz -9` takes 65 MiB.
 ZSTD_LONG = 27
 XZ_MEMORY = 1 << 28
 # Small steps bound the memory that a decompression bomb can take, and cost ordinary files little.
@@ -314,7 +314,8 @@ def _failing_clearly(name: str, begin: int, piece: bytes) -> Iterator[None]:
 
 def _too_much_memory(name: str, head: bytes) -> str:
     problem = "takes more memory to unpack than is allowed"
-    if name != "zstd":
+    try:
+        long = (get_frame_parameters(head).window_size - 1).bit_length()
+    except ZstdError:  # of another format
         return f"{problem}: unpack it first ({name} -d FILE)"
-    long = (get_frame_parameters(head).window_size - 1).bit_length()
     return f"{problem}: allow it (zstd_long {long}), or unpack it first (zstd -d --long={long} FILE)"

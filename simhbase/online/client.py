@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import urllib3
-from urllib3.exceptions import HTTPError, ReadTimeoutError, SSLError
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError, SSLError
 
 from simhbase import wire
 from simhbase.errors import (
@@ -56,6 +57,7 @@ from simhbase.model import (
     StoredPage,
 )
 from simhbase.online import answers
+from simhbase.online.in_time import ResponseInTime
 from simhbase.urls import refuse_secret
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
@@ -128,6 +130,8 @@ class Client:
         secure = {"ssl_context": self._tls} if self._tls else {}
         self._process = os.getpid()
         self._pool = urllib3.connection_from_url(self.url, maxsize=CONNECTIONS, **secure)
+        is_secure = isinstance(self._pool, urllib3.HTTPSConnectionPool)
+        self._pool.ConnectionCls = _HttpsConnection if is_secure else _HttpConnection
 
     def __enter__(self) -> Self:
         return self
@@ -382,16 +386,15 @@ class Client:
             preload_content=False,
         )
         try:
-            answer = Answer(found.status, found.headers, self._body(found, deadline))
+            answer = Answer(found.status, found.headers, self._body(found))
         except BaseException:
             found.close()
             raise
         found.release_conn()
         return answer
 
-    def _body(self, found: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
-        """A body, as it comes: whoever answers decides neither how long it takes nor how large it is. Headers
-        that drip are waited for, as urllib3 limits each read of them only."""
+    def _body(self, found: urllib3.BaseHTTPResponse) -> bytes:
+        """A body, as it comes: whoever answers does not decide how large it is."""
         coding = found.headers.get("Content-Encoding", "identity")
         if coding != "identity":  # none is asked for, and a few bytes of it may mean gigabytes
             raise PermanentError(f"{self.url} answers in {coding[:50]}, which was not asked for")
@@ -402,8 +405,6 @@ class Client:
                 raise PermanentError(
                     f"{self.url} answers with more than {MOST_BYTES:,} bytes: ask for less at once"
                 )
-            if time.monotonic() > deadline:
-                raise ReadTimeoutError(self._pool, self.url, "the answer was not complete in time")
             parts.append(part)
         return b"".join(parts)
 
@@ -426,6 +427,14 @@ class Client:
 
 class _NotFound(PermanentError):
     pass
+
+
+class _HttpConnection(HTTPConnection):
+    response_class = ResponseInTime
+
+
+class _HttpsConnection(HTTPSConnection):
+    response_class = ResponseInTime
 
 
 def _usable(rows: Iterable[GivenRow]) -> list[Document]:

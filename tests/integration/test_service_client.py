@@ -14,10 +14,10 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from unittest.mock import patch
 
@@ -330,14 +330,16 @@ def test_a_service_that_says_nothing_is_not_waited_for_longer() -> None:
             client.find(ONE)
 
 
-@contextmanager
-def saying(head: str, body: Iterable[bytes]) -> Iterator[str]:
-    """A server that answers every request with this, part by part."""
+def saying(head: str, body: Iterable[bytes]) -> AbstractContextManager[str]:
+    """A server that answers every request with these headers and this body, part by part."""
+    return saying_bytes(chain([f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode()], body))
 
+
+@contextmanager
+def saying_bytes(parts: Iterable[bytes]) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.wfile.write(f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode())
-            for part in body:
+            for part in parts:
                 self.wfile.write(part)
 
         def log_message(self, *said: object) -> None:
@@ -364,9 +366,18 @@ def dripping() -> Iterator[bytes]:
 
 @pytest.mark.parametrize("head", ["Content-Length: 1000000", "Connection: close"])
 def test_an_answer_that_drips_is_not_waited_for(head: str) -> None:
-    late = pytest.raises(StoreUnreachable, match="not complete in time")
+    late = pytest.raises(StoreUnreachable, match="timed out")
     with saying(head, dripping()) as url, Client(url, timeout=0.5) as client, late:
         client.status()
+
+
+@pytest.mark.parametrize("status", [b"HTTP/1.1 200 OK\r\n", b""])
+def test_headers_that_drip_are_not_waited_for(status: bytes) -> None:
+    late = pytest.raises(StoreUnreachable, match="timed out")
+    begun = time.monotonic()
+    with saying_bytes(chain([status], dripping())) as url, Client(url, timeout=0.5) as client, late:
+        client.status()
+    assert time.monotonic() - begun < 5
 
 
 def test_a_compressed_answer_is_not_unpacked() -> None:
