@@ -123,3 +123,34 @@ def test_a_day_with_a_file_that_is_not_what_it_should_be_is_not_finished(folder)
     wrong.write_text("id,text\n" + "".join(f"x{number},{text}\n" for number, text in enumerate(others)))
     assert night(folder).returncode == 0
     assert len(ids(folder, "2026-01-01.new.jsonl.gz")) == 11
+
+
+def test_a_day_with_a_file_that_cannot_be_read_is_not_finished(folder):
+    first, second = texts(2)
+    bring(folder, "2026-01-01", [first])
+    wrong = folder / "incoming" / "2026-01-01" / "b.jsonl.gz"
+    wrong.write_bytes(b"no gzip")
+    assert night(folder).returncode == 21
+    assert not (folder / "lists" / "2026-01-01.new.jsonl.gz").exists()
+    wrong.write_bytes(gzip.compress(json.dumps({"id": "b", "text": second}).encode()))
+    assert night(folder).returncode == 0
+    assert ids(folder, "2026-01-01.new.jsonl.gz") == ["2026-01-01/0", "b"]
+
+
+def test_a_share_of_rejects_that_is_too_large_leaves_a_day_unfinished_until_it_is_mended(folder):
+    bring(folder, "2026-01-01", texts(9))
+    day = folder / "incoming" / "2026-01-01" / "a.jsonl"
+    whole = day.read_text()
+    day.write_text(whole + "no json\n")
+    assert night(folder, "--max-rejects", "10%").returncode == 0
+    bring(folder, "2026-01-02", texts(8, seed=1))
+    day = folder / "incoming" / "2026-01-02" / "a.jsonl"
+    whole = day.read_text()
+    day.write_text(whole + "no json\n")
+    for _ in range(2):
+        done = night(folder, "--max-rejects", "10%")
+        assert (done.returncode, b"Error: --max-rejects: 1 of 9 records" in done.stderr) == (20, True)
+        assert not (folder / "lists" / "2026-01-02.new.jsonl.gz").exists()
+    day.write_text(whole)
+    done = night(folder, "--max-rejects", "10%")
+    assert (done.returncode, b"simhbase loads forget nightly-2026-01-02" in done.stderr) == (20, True)
