@@ -11,7 +11,7 @@ import click
 from simhbase.cli.inputs import end, input_options, or_stdin
 from simhbase.cli.options import command, option, profile_file_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.thresholds import RIGHT, SIMILAR, SIMILAR_SHORT
+from simhbase.thresholds import RIGHT, RIGHT_SHORT, SIMILAR, SIMILAR_SHORT
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -43,7 +43,8 @@ Examples:
 @option("--precision S", "Target precision.", group="Goal", type=_SHARE, default=0.95)
 @option(
     "--right S",
-    f"Minimum Jaccard similarity of a correct pair. [default: {RIGHT}; less if --jaccard is below {SIMILAR}]",
+    f"Minimum Jaccard similarity of a correct pair. [default: {RIGHT}; short texts {RIGHT_SHORT}; less for a "
+    "lower --jaccard]",
     group="Goal",
     type=_SHARE,
 )

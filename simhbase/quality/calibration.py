@@ -37,7 +37,7 @@ from simhbase.quality.schemes import (
 )
 from simhbase.quality.truth import BINS, Quality, Truth
 from simhbase.text.jaccard import ShingleSets, shingle_sets
-from simhbase.thresholds import RIGHT, SIMILAR, SIMILAR_SHORT
+from simhbase.thresholds import RIGHT, RIGHT_SHORT, SIMILAR, SIMILAR_SHORT
 
 LEAST_TEXTS = 100
 LEAST_GROUPS = 20  # groups of near-duplicates: pairs of one group are found all or none
@@ -46,7 +46,7 @@ WIDER = range(4, MOST_BITS + 1)
 # Reading a drawer takes as much processor time as 3 to 6 candidate rows (in RocksDB), and each drawer is a
 # row that is written and stored.
 CANDIDATES_PER_ROW = 10
-_RIGHT_SHARE = RIGHT / SIMILAR  # of a lower similarity to be found
+OF_SHORT_TEXTS = (SIMILAR_SHORT, RIGHT_SHORT)
 
 
 @dataclass(frozen=True)
@@ -174,10 +174,10 @@ def calibrate(
 
     documents: expected size of the store (default: size of the corpus). jaccard: similarity from which pairs
     should be found (default 0.65, for short texts 0.6); recall: target share of these found. right:
-    similarity from which found pairs are right (default 0.6, less if `jaccard` is below 0.65); precision:
-    target share of these. max_candidates: maximum rows read per lookup. sample: maximum number of texts to
-    measure on; another seed draws another sample. labels: a file of pairs to be found, as for `evaluate`,
-    instead of all that are similar enough. plots: folder for plots (needs the extra `plots`).
+    similarity from which found pairs are right (default 0.6, for short texts 0.5; less if `jaccard` is
+    lower); precision: target share of these. max_candidates: maximum rows read per lookup. sample: maximum
+    number of texts to measure on; another seed draws another sample. labels: a file of pairs to be found, as
+    for `evaluate`, instead of all that are similar enough. plots: folder for plots (needs the extra `plots`).
 
     Raises UsageError for invalid arguments, before anything is read; BadInput if the corpus is too small or
     has too few near-duplicates, and for labels of unknown ids; TooManyRejects.
@@ -198,7 +198,7 @@ def calibrate(
             f"use a sample of {drawn.read}"
         )
     if drawn.is_short:
-        wanted, accepted = least_similarities(jaccard, right, SIMILAR_SHORT)
+        wanted, accepted = least_similarities(jaccard, right, OF_SHORT_TEXTS)
         goal = replace(goal, jaccard=wanted, right=accepted)
     goal = replace(goal, documents=documents or drawn.read)
     found = recommend(drawn, goal, inputs.threads, pairs, inputs.watcher)
@@ -208,11 +208,12 @@ def calibrate(
 
 
 def least_similarities(
-    jaccard: float | None, right: float | None, default: float = Goal.jaccard
+    jaccard: float | None, right: float | None, defaults: tuple[float, float] = (Goal.jaccard, Goal.right)
 ) -> tuple[float, float]:
     """`jaccard` and `right` of a goal. A default fits the other value if that is given."""
-    least = max(default, right or 0.0) if jaccard is None else jaccard
-    return least, min(Goal.right, round(_RIGHT_SHARE * least, 3)) if right is None else right
+    similar, accepted = defaults
+    least = max(similar, right or 0.0) if jaccard is None else jaccard
+    return least, min(accepted, round(accepted / similar * least, 3)) if right is None else right
 
 
 def recommend(

@@ -3,6 +3,7 @@ that two texts have in common, in order."""
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import struct
@@ -11,11 +12,13 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import combinations, islice
 from os import environ
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
+import orjson
 from datasketch import MinHash, MinHashLSH
 from simhash import Simhash, SimhashIndex
 
@@ -27,6 +30,7 @@ from simhbase.quality.schemes import fingerprint_texts, pairs_found_by
 from simhbase.text.jaccard import shingle_sets
 from simhbase.text.normalise import normalise
 from tests.bench.kinds import Documents, kinds
+from tests.bench.peers import NotMeasured, output_of, python_with
 from tests.bench.quality import sampled
 from tests.bench.report import Cell, Table
 
@@ -40,6 +44,12 @@ PART = 20_000  # characters of a novel
 BITS = 3
 TRIPLES = 0.7
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")
+
+GROUPS = """
+import json, pickle, sys
+groups = pickle.load(open(sys.argv[1], "rb"))
+print(json.dumps([[member, groups.find(member)] for member in list(groups.parent)]))
+"""
 
 Pairs = set[tuple[int, int]]
 
@@ -66,7 +76,8 @@ def measure(scale: float = 1.0) -> list[Table]:
                 f"{WRONG}; near pairs found: of those with an overlap of {NEAR} and more, among the pairs "
                 f"whose triples have a Jaccard similarity of {LOOKED_AT} and more; in per cent, of at most "
                 f"{COMPARED:,} pairs drawn at random. datasketch: MinHash of triples, 128 slots, {TRIPLES}; "
-                f"simhash: the package of this name, words, within {BITS} bits; triples: compared exactly, "
+                f"text-dedup: its groups, by its defaults (MinHash of 5 words, 0.7); simhash: the package of "
+                f"this name, words, within {BITS} bits; triples: compared exactly, "
                 f"{TRIPLES}."
             ],
         )
@@ -74,12 +85,13 @@ def measure(scale: float = 1.0) -> list[Table]:
 
 
 def compared(title: str, texts: list[str]) -> list[list[Cell]]:
-    words = [_WORD.findall(normalise(text)) for text in texts]
+    words = words_of(texts)
     triples = similar_pairs(shingle_sets(texts, "chars:3"), LOOKED_AT)
-    found: dict[str, Pairs] = {
+    found: dict[str, Pairs | None] = {
         "`dedup`, `match`": by_dedup(texts),
         **{f"`{name}`": by_store(texts, name) for name in ("complete", "default")},
         "datasketch": by_datasketch(texts),
+        "text-dedup": by_text_dedup(texts),
         "simhash": by_simhash(words),
         "triples": as_set(triples.between(TRIPLES)),
     }
@@ -92,6 +104,8 @@ def compared(title: str, texts: list[str]) -> list[list[Cell]]:
     near = {pair for pair in drawn(as_set(triples)) if overlap(*pair) >= NEAR}
     rows: list[list[Cell]] = []
     for name, pairs in found.items():
+        if pairs is None:
+            continue
         some = drawn(pairs)
         wrong = sum(overlap(*pair) < WRONG for pair in some)
         rows.append(
@@ -105,6 +119,11 @@ def compared(title: str, texts: list[str]) -> list[list[Cell]]:
             ]
         )
     return rows
+
+
+def words_of(texts: Sequence[str]) -> list[list[str]]:
+    """A Han character or kana is a word."""
+    return [_WORD.findall(normalise(text)) for text in texts]
 
 
 def share(part: int, whole: int) -> Cell:
@@ -154,6 +173,25 @@ def by_simhash(words: Sequence[Sequence[str]]) -> Pairs:
         for other in map(int, index.get_near_dups(value))
         if other != number
     }
+
+
+def by_text_dedup(texts: Sequence[str]) -> Pairs | None:
+    """All pairs of its groups, by its command with its defaults. None where it cannot be installed."""
+    with TemporaryDirectory() as folder:
+        given, written = Path(folder, "texts.jsonl"), Path(folder, "written")
+        given.write_bytes(b"\n".join(orjson.dumps({"text": text}) for text in texts))
+        try:
+            python = python_with(("text-dedup",))
+            source = ["--path", "json", "--data_files", str(given), "--split", "train", "--column", "text"]
+            output_of([python, "-m", "text_dedup.minhash", *source, "--output", str(written), "--debug"])
+            members = json.loads(output_of([python, "-c", GROUPS, str(written / "uf.pkl")]))
+        except NotMeasured as reason:
+            print(f"text-dedup: {reason}", file=sys.stderr)
+            return None
+    groups: dict[int, list[int]] = {}
+    for member, group in sorted(members):
+        groups.setdefault(group, []).append(member)
+    return {pair for group in groups.values() for pair in combinations(group, 2)}
 
 
 class Overlap:

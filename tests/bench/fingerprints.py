@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, partial
 from tempfile import TemporaryDirectory
 from time import process_time
 
@@ -23,6 +24,7 @@ from tests.bench.report import Cell, Table, interleaved, peak_memory_mb
 TEXTS = 3_000
 PEER_TEXTS = 300
 POOL_TEXTS = 72_000
+PAGES, PAGE = 1_000, (4_000, 6_000)  # pages of documentation, and their characters
 POOL_BATCH = 500
 RUNS = 5
 
@@ -46,7 +48,15 @@ def measure(scale: float = 1.0) -> list[Table]:
     every = round(74_545 / (TEXTS * scale))
     texts = [text for _, text in reference.documents("xwlb_chinadata", every)]
     wanted = round(POOL_TEXTS * scale)
-    return [against_peers(texts), against_minhash(texts), alone(texts), threads(texts, wanted)]
+    pages = [text for _, text in reference.documents("versioned_docs_en") if PAGE[0] <= len(text) <= PAGE[1]]
+    kinds = {"news, Chinese": texts, "documentation, English": pages[: round(PAGES * scale)]}
+    return [
+        against_peers(texts),
+        against_minhash(texts),
+        growing(kinds),
+        alone(texts),
+        threads(texts, wanted),
+    ]
 
 
 def alone(texts: list[str]) -> Table:
@@ -110,7 +120,10 @@ def against_peers(texts: list[str]) -> Table:
 
 def against_minhash(texts: list[str]) -> Table:
     """Peers get texts in normal form, and cut the same shingles from them."""
-    profile = make_profile({"features": "chars:3"}, "complete")
+    ours = {
+        "simhbase, from raw text to sketches (complete with chars:3)": {"features": "chars:3"},
+        "simhbase, from raw text to sketches (complete)": {},
+    }
     normal = ["".join(normalise(text).split()) for text in texts]
     few = normal[:: len(normal) // PEER_TEXTS]
     shared = MinHash(num_perm=SLOTS)
@@ -123,15 +136,19 @@ def against_minhash(texts: list[str]) -> Table:
         for text in normal:
             RMinHash(num_perm=SLOTS, seed=1).update([text[at : at + 3] for at in range(len(text) - 2)])
 
-    fingerprinter = profile.fingerprinter()
+    fingerprinters = [make_profile(each, "complete").fingerprinter() for each in ours.values()]
     seconds = interleaved(
-        RUNS, datasketch, rensa, lambda: fingerprinter.fingerprint_many(texts), clock=process_time
+        RUNS,
+        datasketch,
+        rensa,
+        *(lambda one=one: one.fingerprint_many(texts) for one in fingerprinters),
+        clock=process_time,
     )
     costs = [elapsed / len(few if position == 0 else texts) for position, elapsed in enumerate(seconds)]
     names = [
         "datasketch, update_batch with shared permutations",
         "rensa, update",
-        "simhbase, from raw text to sketches (complete with chars:3)",
+        *ours,
     ]
     return Table(
         f"MinHash sketches of {SLOTS} slots from texts, one thread",
@@ -145,6 +162,36 @@ def against_minhash(texts: list[str]) -> Table:
             f"{np.mean([len(text) - 2 for text in normal]):.0f} shingles of 3 characters on average; "
             f"medians of {RUNS} interleaved runs."
         ],
+    )
+
+
+def growing(kinds: Mapping[str, list[str]]) -> Table:
+    """What growing shingles cost against triples of characters, in sketches and beside fingerprints."""
+    rows: list[list[Cell]] = []
+    for kind, texts in kinds.items():
+        profiles = [
+            make_profile({}, "complete"),
+            make_profile({"features": "chars:3"}, "complete"),
+            Profile(),
+            Profile(verify=False),
+        ]
+        fingerprinters = [profile.fingerprinter() for profile in profiles]
+        seconds = interleaved(
+            RUNS,
+            *(partial(each.fingerprint_many, texts) for each in fingerprinters),
+            clock=process_time,
+        )
+        complete, triples, default, bare = (1e6 * each / len(texts) for each in seconds)
+        characters = round(sum(map(len, texts)) / len(texts))
+        rows.append([kind, characters, complete, triples, complete / triples, default, bare, default / bare])
+    return Table(
+        "Growing shingles",
+        [
+            *("texts", "characters", "complete, us", "with triples, us", "times as long"),
+            *("default, us", "without sketches, us", "times as long"),
+        ],
+        rows,
+        [f"Processor time a text, one thread; medians of {RUNS} interleaved runs."],
     )
 
 

@@ -18,6 +18,7 @@ from simhbase.errors import BadInput
 from simhbase.model import Query
 from simhbase.profile import make_profile
 from simhbase.quality.calibration import (
+    OF_SHORT_TEXTS,
     Calibration,
     Figures,
     Goal,
@@ -32,7 +33,7 @@ from simhbase.quality.pairs import TextPairs
 from simhbase.quality.sample import Sample
 from simhbase.quality.truth import Truth
 from simhbase.text.jaccard import shingle_sets
-from simhbase.thresholds import SIMILAR_SHORT
+from simhbase.thresholds import RIGHT, SIMILAR
 from tests.bench.quality import CORPORA, sampled, threads
 from tests.bench.report import Cell, Table, shown
 from tests.bench.short import read_items
@@ -198,7 +199,8 @@ def half(documents: Documents, number: int) -> Iterator[tuple[str, str]]:
 def calibrated(documents: Documents, limit: int, jaccard: float | None) -> Calibration:
     """As the command does it by default."""
     sample = sampled(documents, limit)
-    least, right = least_similarities(jaccard, None, SIMILAR_SHORT if sample.is_short else Goal.jaccard)
+    defaults = OF_SHORT_TEXTS if sample.is_short else (SIMILAR, RIGHT)
+    least, right = least_similarities(jaccard, None, defaults)
     return recommend(sample, Goal(sample.read, jaccard=least, right=right), threads())
 
 

@@ -255,7 +255,7 @@ class NotMeasured(Exception):
 
 def run(name: str, work: Work, url: str) -> Measured:
     """Measure in a process of its own. Raises NotMeasured."""
-    python = _python_with(PACKAGES.get(name, ()))
+    python = python_with(PACKAGES.get(name, ()))
     if name not in OURS and name not in peer_program.PEERS:
         raise NotMeasured("it can be installed, but nothing here uses it")
     with TemporaryDirectory(prefix="simhbase-peers-") as folder:
@@ -265,7 +265,7 @@ def run(name: str, work: Work, url: str) -> Measured:
         np.savez(paths[0], values=work.values, queries=work.queries)
         # -P: a module beside the program may have a peer's name.
         words = [python, "-P", peer_program.__file__, name, *map(str, paths), str(store), url]
-        done = _run(words, ALONE)
+        done = output_of(words, ALONE)
         taken = json.loads(done.splitlines()[-1])
         with np.load(paths[1]) as answers:
             query = np.repeat(np.arange(len(work.queries)), answers["counts"])
@@ -274,19 +274,21 @@ def run(name: str, work: Work, url: str) -> Measured:
 
 
 @cache
-def _python_with(packages: Sequence[str]) -> str:
+def python_with(packages: Sequence[str]) -> str:
     """The Python of an environment with these packages, or this one if there are none. Raises NotMeasured."""
     if not packages:
         return sys.executable
     # One for each: simhash and simhash-pybind install modules of one name.
     python = ENVIRONMENT / packages[0].partition("[")[0] / "bin" / "python"
     if not python.exists():
-        _run([sys.executable, "-m", "venv", str(python.parents[1])])
-    _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "numpy", *packages])
+        output_of([sys.executable, "-m", "venv", str(python.parents[1])])
+    output_of(
+        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "numpy", *packages]
+    )
     return str(python)
 
 
-def _run(words: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
+def output_of(words: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
     try:
         done = subprocess.run(
             words, capture_output=True, text=True, timeout=LIMIT, env=os.environ | (variables or {})
@@ -330,8 +332,8 @@ def all_pairs(n: int) -> list[Table]:
                 with TemporaryDirectory(prefix="simhbase-peers-") as folder:
                     paths = Path(folder, "values.npy"), Path(folder, "pairs.npy")
                     np.save(paths[0], np.unique(values))
-                    words = [_python_with(packages), "-P", peer_program.__file__, name, *map(str, paths)]
-                    taken = json.loads(_run(words, ALONE).splitlines()[-1])
+                    words = [python_with(packages), "-P", peer_program.__file__, name, *map(str, paths)]
+                    taken = json.loads(output_of(words, ALONE).splitlines()[-1])
                     pairs[name] = set(map(tuple, np.sort(np.load(paths[1])).tolist()))
             except NotMeasured as failure:
                 failures.append(f"{name}: {failure}.")
