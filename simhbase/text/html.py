@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from simhbase.errors import BadInput
 from simhbase.text.encoding import decode
@@ -13,8 +14,17 @@ _DEEPER = " > ".join(["*"] * (_MAX_DEPTH + 1))
 
 # resiliparse (2.0.1) drops a single character of three UTF-8 bytes between tags as an icon. A mark after the
 # character prevents this, and is removed from the result.
-_LONE_CHARACTER = re.compile(r"(>\s*[\u0800-\ud7ff\uf900-\uffff])(?=\s*<)")
+# Possessive, as some of these characters are white space, too: backtracking would take quadratic time.
+_LONE_CHARACTER = re.compile(r"(>\s*+[\u0800-\ud7ff\uf900-\uffff])(?=\s*+<)")
 _MARK = "\u200b"
+
+# The parser compares each attribute of a tag with those before it.
+_MOST_ATTRIBUTES = 1000
+_MANY_ATTRIBUTES = re.compile(
+    rf"""<[a-zA-Z][^\s/>]*+(?:[\s/]++[^\s/>=]++"""
+    rf"""(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"']*+))?+){{{_MOST_ATTRIBUTES + 1}}}"""
+)
+_HIDDEN = '[style*="visibility"]'
 
 
 def extract_html(html: str | bytes, encoding: str | None = None) -> str:
@@ -22,18 +32,20 @@ def extract_html(html: str | bytes, encoding: str | None = None) -> str:
 
     Bytes are decoded as UTF-8 if valid, else by `encoding` (from the HTTP header), else by the encoding that
     the page declares or looks like; invalid bytes become U+FFFD. Broken markup is parsed as in browsers.
-    Returns "" for a page without text.
+    Returns "" for a page without text. Raises BadInput for a tag with more than 1,000 attributes.
     """
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
 
     page = html if isinstance(html, str) else _decode_page(html, encoding)
+    if _MANY_ATTRIBUTES.search(page):
+        raise BadInput(f"a tag of the page has more than {_MOST_ATTRIBUTES:,} attributes")
     marked = _LONE_CHARACTER.sub(rf"\1{_MARK}", page)
     tree = HTMLTree.parse_from_bytes(marked.encode("utf-8", "replace"))
     document = tree.document
     assert document is not None
-    for element in document.query_selector_all('[style*="visibility"]'):
-        del element["style"]  # WeChat and other sites hide an article until a script shows it
+    if document.query_selector(_HIDDEN) is not None:
+        _show_hidden(document)
     text = extract_plain_text(
         tree,
         preserve_formatting=False,
@@ -43,6 +55,22 @@ def extract_html(html: str | bytes, encoding: str | None = None) -> str:
         comments=False,
     )
     return text.replace(_MARK, "")
+
+
+def _show_hidden(document: Any) -> None:
+    """Remove styles with a visibility: WeChat and other sites hide an article until a script shows it."""
+    from resiliparse.parse.html import NodeType, traverse_dom
+
+    hidden = []  # not by query_selector_all, which takes quadratic time for its answer
+
+    def note(context: Any) -> None:
+        element = context.node
+        if element.type == NodeType.ELEMENT and "visibility" in (element.getattr("style") or ""):
+            hidden.append(element)
+
+    traverse_dom(document, note)
+    for element in hidden:
+        del element["style"]
 
 
 def _decode_page(html: bytes, encoding: str | None) -> str:

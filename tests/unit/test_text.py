@@ -2,7 +2,9 @@ import codecs
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -147,3 +149,44 @@ def test_a_page_nested_without_end_is_read_whole() -> None:
 def test_the_extractor_is_loaded_by_pages_only() -> None:
     code = "import sys, simhbase.text.normalise; sys.exit('resiliparse' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# Parts of pages that strangers may repeat: each once took, or could take, time quadratic in their number.
+REPEATED = {
+    "hidden": '<p style="visibility:hidden">some words of it</p>',
+    "wide spaces": "\u3000",
+    "lone characters": "<b>\u3000好",
+    "depth": "<div>",
+    "hidden depth": '<div style="visibility:hidden">',
+    "formatting": "<b><i>x",
+    "rows": "<tr><td>a<td>b",
+    "entities": "&amp;&#x4e2d;&lt;",
+    "comments": "<!--",
+    "attributes": "<a b ",
+    "quotes": '<a b="',
+    "words": "中文 words. ",
+}
+
+
+@pytest.mark.parametrize("part", REPEATED.values(), ids=REPEATED)
+def test_the_main_text_takes_time_linear_in_a_page(part: str) -> None:
+    """Sixteen times as long a page takes at most three times as long a character."""
+
+    def seconds(size: int) -> float:
+        html, spent = f"<table><p>{part * (size // len(part))}x</p>", []
+        for _ in range(3):
+            start = process_time()
+            with suppress(BadInput):
+                extract_html(html)
+            spent.append(process_time() - start)
+        return min(spent)
+
+    assert seconds(1 << 18) < 48 * max(seconds(1 << 14), 0.001)
+
+
+def test_a_tag_with_thousands_of_attributes_is_refused() -> None:
+    """The parser compares each with all others: 16,000 took half a second, and ten times as many a minute."""
+    attributes = " ".join(f"data-{number}='>'" for number in range(1000))
+    assert extract_html(f"<p {attributes}>some words</p>") == "some words"
+    with pytest.raises(BadInput, match="more than 1,000 attributes"):
+        extract_html(f"<p {attributes} more=x>some words</p>")

@@ -35,7 +35,10 @@ class WorkFolder:
         self.log = self.local / "tools.log"
         shutil.rmtree(self._top, ignore_errors=True)
         with writing(self.local):
-            self.local.mkdir(parents=True)
+            self._top.parent.mkdir(parents=True, exist_ok=True)
+            # Others can compute the name: what they made there, or a link, is still there and not used.
+            self._top.mkdir(mode=0o755)
+            self.local.mkdir()
 
     def uri(self, name: str) -> str:
         """Where the tools find a file."""

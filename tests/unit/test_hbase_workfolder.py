@@ -1,0 +1,24 @@
+"""The folder of HFiles in a folder that others can write to, such as the system's temporary one."""
+
+import pytest
+
+from simhbase.errors import StoreFailed
+from simhbase.stores.hbase.workfolder import WorkFolder
+
+
+def test_what_an_earlier_run_has_left_is_replaced(tmp_path):
+    left = WorkFolder(str(tmp_path), "load")
+    (left.local / "half.hfile").write_bytes(b"x")
+    folder = WorkFolder(str(tmp_path), "load")
+    assert list(folder.local.iterdir()) == []
+    assert not left.local.exists()
+    assert folder.local.parent.stat().st_mode & 0o022 == 0
+
+
+def test_a_link_of_the_name_is_not_followed(tmp_path):
+    """Names can be computed by others, who could read and change the files."""
+    (tmp_path / "of others").mkdir()
+    (tmp_path / "load").symlink_to(tmp_path / "of others")
+    with pytest.raises(StoreFailed, match="File exists"):
+        WorkFolder(str(tmp_path), "load")
+    assert list((tmp_path / "of others").iterdir()) == []
