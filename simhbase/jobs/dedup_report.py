@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ from simhbase.jobs.source_report import (
 from simhbase.text.difference import REPEATS_ITSELF
 
 LARGEST = 5  # groups listed
+PIECE = 1 << 16  # documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,32 +83,56 @@ class SourcesRead:
         """Sources of which one document stands for more than half: source, number of its documents, those
         that the document stands for, its position, and the position of one of them. free: bool (n,), which
         of all documents were grouped."""
-        runs = np.array(self._runs, dtype=np.int64).reshape(-1, 2)
-        of_document = np.repeat(runs[:, 0], runs[:, 1])
-        documents = np.bincount(of_document, minlength=len(self._numbers))
-        others = np.flatnonzero(~grouped.unique)
-        source = of_document[free][others]
-        n = len(grouped.unique)
-        pairs, first, counts = np.unique(
-            source * n + grouped.representative[others], return_index=True, return_counts=True
-        )
+        documents = [0] * len(self._numbers)
+        # A document that stands for more than half of a source does so in one of its pieces.
+        likely: dict[int, set[int]] = {}
+        for number, size, part in self._pieces(free):
+            documents[number] += size
+            stands, counts = np.unique(_kept_for(grouped, part)[1], return_counts=True)
+            likely.setdefault(number, set()).update(stands[2 * counts > size].tolist())
+        found: dict[tuple[int, int], tuple[int, int]] = {}  # number of documents, position of the first
+        for number, _, part in self._pieces(free):
+            removed, stands = _kept_for(grouped, part)
+            for kept in likely[number]:
+                taken = removed[stands == kept]
+                if len(taken):
+                    count, example = found.get((number, kept), (0, int(taken[0])))
+                    found[number, kept] = count + len(taken), example
         names = list(self._numbers)
         return [
-            (names[pair // n], int(documents[pair // n]), count, pair % n, int(others[at]))
-            for pair, at, count in zip(pairs.tolist(), first.tolist(), counts.tolist(), strict=True)
-            if documents[pair // n] >= GATHERED_FROM and 2 * count > documents[pair // n]
+            (names[number], documents[number], count, kept, example)
+            for (number, kept), (count, example) in found.items()
+            if documents[number] >= GATHERED_FROM and 2 * count > documents[number]
         ]
+
+    def _pieces(self, free: NDArray[np.bool_]) -> Iterator[tuple[int, int, slice]]:
+        """Pieces of sources, so that memory does not grow with documents: number of the source, number of
+        documents, and those of them that were grouped. free: as in `gathered`."""
+        start = place = 0
+        for number, size in self._runs:
+            for begin in range(start, start + size, PIECE):
+                those = free[begin : min(begin + PIECE, start + size)]
+                grouped = int(np.count_nonzero(those))
+                yield number, len(those), slice(place, place + grouped)
+                place += grouped
+            start += size
 
     def reports(self, unique: NDArray[np.bool_]) -> list[SourceReport]:
         """Reports by source, in input order. unique: bool (n,), documents that are kept."""
-        runs = [run for run in self._runs if run[1]]
-        number, size = np.array(runs, dtype=np.int64).reshape(-1, 2).T
-        fewer = np.add.reduceat(~unique, np.cumsum(size) - size, dtype=np.int64) if len(size) else size
-        documents, duplicates = np.zeros((2, len(self._numbers)), dtype=np.int64)
-        np.add.at(documents, number, size)
-        np.add.at(duplicates, number, fewer)
-        columns = (documents.tolist(), duplicates.tolist(), self._rejected)
-        return list(map(SourceReport.of, self._numbers, *columns))
+        documents, duplicates = [0] * len(self._numbers), [0] * len(self._numbers)
+        start = 0
+        for number, size in self._runs:
+            documents[number] += size
+            duplicates[number] += size - int(np.count_nonzero(unique[start : start + size]))
+            start += size
+        return list(map(SourceReport.of, self._numbers, documents, duplicates, self._rejected))
+
+
+def _kept_for(grouped: Groups, part: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of the removed documents of a part, and of those that are kept for them."""
+    own = np.arange(part.start, part.stop)
+    kept = grouped.representative[part]
+    return own[kept != own], kept[kept != own]
 
 
 def warnings_about(
