@@ -16,6 +16,7 @@ import orjson
 from simhbase.cli.consent import Consent, consent_options
 from simhbase.cli.options import command, converted, option, past, store_option
 from simhbase.cli.output import Output, json_option, message
+from simhbase.corpus.fields import require_one_value
 from simhbase.errors import BadInput, UsageError
 from simhbase.interrupt import defer_interrupts
 from simhbase.progress import show_progress
@@ -178,6 +179,11 @@ def _id_of(line: str, where: str) -> str:
         found = orjson.loads(line) if line.startswith("{") else None
     if not isinstance(found, dict):
         return line
+    if "id" in found:
+        try:
+            require_one_value(line, found, "id")
+        except BadInput as error:
+            raise BadInput(f"{where}: {error}") from error
     if not isinstance(found.get("id"), (str, int)):
         raise BadInput(f"{where}: this object has no 'id' (a string or an integer)")
     return str(found["id"])

@@ -233,8 +233,8 @@ _TEXTS = (
         callback=converted(lambda typed: "\t" if typed == "\\t" else typed),
     ),
     option(
-        "--quoting csv|none",
-        "Whether cells are quoted, or quotes are part of the texts. [default: csv; TSV by what it shows]",
+        "--quoting csv|none|backslash",
+        "Whether cells are quoted, or have escapes as of databases. [default: csv; TSV by what it shows]",
         group="Input",
         type=click.Choice(QUOTINGS),
     ),

@@ -22,6 +22,7 @@ from simhbase.corpus.record import (
     Source,
     SourceReject,
     TooLong,
+    problem_of_part,
     too_long,
 )
 from simhbase.corpus.rows import distinct_names, readable, whole_row
@@ -33,7 +34,20 @@ _WITHIN_LINES = 100  # a row of more lines is taken for a quote that does not cl
 # Lines after the first that must look like rows for a quoted cell to be taken for several rows. Lines of
 # texts often have a comma, and hardly ever a tab.
 _ROWLIKE_LINES, _ROWLIKE_LINES_OF_TABS = 3, 1
-_SEPARATOR = re.compile(rb"sep=([\x21-\x7e\t])\r?", re.IGNORECASE)  # Excel's first line
+_SEPARATOR = re.compile(rb'("?)sep=([^\r]?)\1\r?', re.IGNORECASE)  # Excel's first line
+_DELIMITER = re.compile(r"[\t -/:-@\[-`{-~]")  # of it: ASCII, no letter or digit
+_DOUBLED = re.compile(rb'(?<!\\)""')  # quotes, as only a program that quotes has them
+_NULL = b"\\N"  # as databases write it that escape with backslashes
+_SAY_ESCAPES = (
+    "say whether backslashes are escapes (quoting backslash) or part of the texts (quoting csv or none)"
+)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPE_OF_DATABASES = re.compile(r"\\[\\nrt\n]")
+_OPEN_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")  # at the end of a line, before a line break of MySQL
+_MEANINGS = {"0": "\0", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "Z": "\x1a"}
+# Escaped characters are moved beyond Latin-1, so that they neither end cells nor begin an escape.
+_MOVED, _MOVED_NULL = 0x100, "\u0200"
+_MOVED_BACK = {_MOVED + byte: byte for byte in range(0x100)} | {ord(_MOVED_NULL): ord("N")}
 
 Line = bytes | TooLong
 
@@ -50,7 +64,11 @@ def csv_records(
     A row that cannot be parsed costs its first line; the lines after it are read again. note: gets what was
     decided about the quoting.
     """
-    rows = _Rows(source, lines, options, delimiter, note)
+    try:
+        rows = _Rows(source, lines, options, delimiter, note)
+    except BadInput as error:
+        yield SourceReject(source.name, 1, None, str(error))
+        return
     header = next(rows.read(), None)
     if header is None:
         return
@@ -58,12 +76,15 @@ def csv_records(
         yield header
         return
     try:
-        columns = _Columns.of(list(map(options.decode, header.cells)), options)
+        columns = _Columns.of([options.decode(cell or b"") for cell in header.cells], options)
     except BadInput as error:
         yield SourceReject(source.name, header.line, None, f"in the header: {error}")
         return
     for row in rows.read(len(header.cells)):
-        yield row if isinstance(row, Reject) else columns.record(source, row, options)
+        try:
+            yield row if isinstance(row, Reject) else columns.record(source, row, options)
+        except BadInput as error:
+            yield Reject(source.name, row.line, None, str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +111,39 @@ class _Columns:
         )
 
     def record(self, source: Source, row: _Row, options: InputOptions) -> Raw:
-        row_id = source.id_of_line(row.line, options) if self.id is None else row.cells[self.id]
+        """Raises BadInput if a cell that is needed may be NULL."""
+        if options.quoting is None:
+            self._require_no_null(row)
+        row_id = source.id_of_line(row.line, options) if self.id is None else self._cell(row, self.id)
         value = None if self.value is None else row.cells[self.value]
         tags = tuple(row.cells[column] for column in self.tags)
-        raw = Raw(source.name, row.line, row_id, row.cells[self.content], value, tags=tags)
+        raw = Raw(source.name, row.line, row_id, self._cell(row, self.content), value, tags=tags)
         return self._whole(raw, row_id, row, options) if options.whole_rows else raw
 
+    @property
+    def _needed(self) -> set[int]:
+        return {each for each in (self.id, self.content, self.value, *self.tags) if each is not None}
+
+    def _cell(self, row: _Row, column: int) -> bytes:
+        cell = row.cells[column]
+        if cell is None:
+            raise BadInput(f"column {self.names[column]!r} is NULL")
+        return cell
+
+    def _require_no_null(self, row: _Row) -> None:
+        for column in self._needed:
+            if row.cells[column] == _NULL:
+                raise BadInput(
+                    f"column {self.names[column]!r} is \\N, as databases write NULL: {_SAY_ESCAPES}"
+                )
+
     def _whole(self, raw: Raw, row_id: bytes | str | None, row: _Row, options: InputOptions) -> Raw:
-        needed = {self.id, self.content, self.value, *self.tags}
+        needed = self._needed
         with suppress(BadInput):  # an invalid row is unchanged: the parser rejects it
             texts = [
-                options.decode(cell) if column in needed else readable(cell, options)
+                None
+                if cell is None
+                else (options.decode(cell) if column in needed else readable(cell, options))
                 for column, cell in enumerate(row.cells)
             ]
             decoded_id = options.decode(row_id) if isinstance(row_id, bytes) else row_id
@@ -112,19 +155,21 @@ def _column(names: list[str], wanted: str, another: str) -> int:
     if wanted not in names:
         hint = another if len(names) > 1 else "name the delimiter that is between the cells"
         raise BadInput(f"no column {wanted!r} {listed(names)}: {hint}")
+    if names.count(wanted) > 1:
+        raise BadInput(f"{names.count(wanted)} columns are named {wanted!r}: rename one, or {another}")
     return names.index(wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row and the number of its first line."""
+    """A row and the number of its first line. cells: None for NULL."""
 
     line: int
-    cells: list[bytes]
+    cells: list[bytes | None]
 
 
 class _Rows:
-    """The rows of a source."""
+    """The rows of a source. Raises BadInput if its first line names no delimiter."""
 
     def __init__(
         self,
@@ -138,12 +183,17 @@ class _Rows:
         self._options = options
         self._note = note
         self._lines = _Lines(lines, options)
-        if isinstance(first := self._lines.peek(), bytes) and (found := _SEPARATOR.fullmatch(first)):
-            next(self._lines)
-            delimiter = found[1].decode()
-        self._delimiter = delimiter
+        self._delimiter = self._stated() or delimiter
+        if self._delimiter != delimiter:
+            note(
+                f"{source.name}: cells are separated by {self._delimiter!r}, as its first line says, "
+                f"not by {delimiter!r}"
+            )
         # Without an option, texts between tabs may be quoted or not: the first one with a quote decides.
-        self._quoting: Quoting | None = options.quoting or ("csv" if delimiter != "\t" else None)
+        self._quoting: Quoting | None = options.quoting or ("csv" if self._delimiter != "\t" else None)
+        # Rows with lines that look like rows, and with what may be escapes: their number, and the first ones.
+        self._rowlike, self._first_rowlike = 0, ""
+        self._escaped, self._first_escaped = 0, 0
 
     def read(self, cells: int | None = None) -> Iterator[_Row | Reject]:
         """The rows that follow. cells: their number; None: the row is the header."""
@@ -158,6 +208,7 @@ class _Rows:
                 row = next(reader)
                 self._require_plausible(row, cells)
             except StopIteration:
+                self._tell()
                 self._lines.require_undamaged()
                 return
             except (csv.Error, BadInput) as error:
@@ -167,16 +218,59 @@ class _Rows:
                 if not self._lines.is_blank:
                     yield self._row(number, row, cells)
 
+    def _stated(self) -> str | None:
+        """The delimiter that the first line names, if it is one of Excel. Raises BadInput."""
+        first = self._lines.peek()
+        found = _SEPARATOR.fullmatch(first) if isinstance(first, bytes) else None
+        if not found:
+            return None
+        next(self._lines)
+        delimiter = found[2].decode("latin-1")
+        if not _DELIMITER.fullmatch(delimiter) or delimiter == '"':
+            raise BadInput(f"its first line, sep={delimiter}, names no delimiter: remove it, or mend it")
+        if problem := problem_of_part(delimiter, self._options.encoding):
+            raise BadInput(f"its first line names the delimiter {delimiter!r}, but {problem}")
+        return delimiter
+
+    def _tell(self) -> None:
+        """Say what was taken as it is, and may be something else."""
+        name, escaped = (
+            self._source.name,
+            f"{self._escaped:,} rows (the first in line {self._first_escaped:,})",
+        )
+        if self._rowlike:
+            self._note(
+                f"{name}: {self._rowlike:,} quoted cells have lines that look like rows (the first "
+                f"{self._first_rowlike}): if quotes are part of the texts, say so (quoting none)"
+            )
+        if self._escaped:
+            self._note(
+                f"{name}: {escaped} have backslashes "
+                "as databases write escapes and NULL; they are part of the texts here. If they are escapes, "
+                "say so (quoting backslash)"
+            )
+
     def _reader(self, quoting: Quoting) -> Iterator[list[str]]:
-        if quoting == "none":
+        if quoting != "csv":
             return csv.reader(self._lines, delimiter=self._delimiter, strict=True, quoting=csv.QUOTE_NONE)
         return csv.reader(self._lines, delimiter=self._delimiter, strict=True)
 
     def _row(self, number: int, row: list[str], cells: int | None) -> _Row | Reject:
         if cells is None or len(row) == cells:
-            return _Row(number, [cell.encode("latin-1") for cell in row])
-        reason = f"the row has {len(row)} cells, the header {cells}: is a quote missing?"
+            return _Row(number, self._cells(number, row))
+        missing = "is a quote missing?" if self._quoting == "csv" else "is there a line break in a text?"
+        reason = f"the row has {len(row)} cells, the header {cells}: {missing}"
         return Reject(self._source.name, number, None, reason + self._lines.shown_end(number))
+
+    def _cells(self, number: int, row: list[str]) -> list[bytes | None]:
+        if self._quoting == "backslash":
+            moved = [None if cell == _MOVED_NULL else cell.translate(_MOVED_BACK) for cell in row]
+            return [None if cell is None else cell.encode("latin-1") for cell in moved]
+        cells: list[bytes | None] = [cell.encode("latin-1") for cell in row]
+        if self._options.quoting is None and (_NULL in cells or any(map(_ESCAPE_OF_DATABASES.search, row))):
+            self._escaped += 1
+            self._first_escaped = self._first_escaped or number
+        return cells
 
     def _failed(self, number: int, error: csv.Error | BadInput) -> Reject:
         reason = str(error)
@@ -184,6 +278,8 @@ class _Rows:
             reason = "lines end with CR only: convert them to LF"
         if isinstance(error, csv.Error):
             reason = f"not CSV: {reason}"
+            if any(isinstance(line, bytes) and b'\\"' in line for line in self._lines.taken):
+                reason += ' (a quote within is doubled in CSV, not \\")'
         end = self._lines.shown_end(number)
         if end:
             end += ". Its other lines are read again. If quotes are part of the texts, say so (quoting none)"
@@ -193,10 +289,18 @@ class _Rows:
     def _require_plausible(self, row: list[str], cells: int | None) -> None:
         """Raise BadInput if a quoted cell has swallowed rows, unless quotes were said to be right."""
         taken = self._lines.taken
-        if cells is None or len(taken) == 1 or self._options.quoting == "csv":
+        if cells is None or self._options.quoting is not None:
             return
-        if _swallows_rows(taken, cells, self._delimiter):
+        last = taken[-1]
+        if isinstance(last, bytes) and last.endswith(b"\\") and _OPEN_ESCAPE.search(last.decode("latin-1")):
+            raise BadInput(f"the line ends with a backslash, as MySQL writes line breaks: {_SAY_ESCAPES}")
+        if len(taken) == 1 or not (rowlike := _rowlike_lines(taken, cells, self._delimiter)):
+            return
+        if rowlike >= (_ROWLIKE_LINES_OF_TABS if self._delimiter == "\t" else _ROWLIKE_LINES):
             raise BadInput("a quoted cell contains lines that look like rows")
+        self._rowlike += 1
+        last_line = self._lines.number
+        self._first_rowlike = self._first_rowlike or f"in lines {last_line - rowlike:,} to {last_line:,}"
 
     def _decide(self) -> bool:
         """Decide about the quoting, if the next line has a cell that begins with a quote."""
@@ -240,20 +344,18 @@ def _is_quoted(window: list[bytes], delimiter: str, options: InputOptions) -> bo
             reader = csv.reader(lines, delimiter=delimiter, strict=True)
         else:
             taken = lines.taken
-            swallows = len(taken) > 1 and _swallows_rows(taken, cells, delimiter)
+            swallows = _rowlike_lines(taken, cells, delimiter) >= _ROWLIKE_LINES_OF_TABS
             unfit_rows += len(taken) if swallows else bool(row) and len(row) != cells
     return unfit_rows <= unfit_lines
 
 
-def _swallows_rows(lines: list[Line], cells: int, delimiter: str) -> bool:
-    """True if each line of a row that has several would be a row itself."""
-    least = _ROWLIKE_LINES_OF_TABS if delimiter == "\t" else _ROWLIKE_LINES
-    if cells == 1 or len(lines) - 1 < least:
-        return False
-    if any(isinstance(line, bytes) and b'""' in line for line in lines):
-        return False  # doubled, as only a program that quotes does
+def _rowlike_lines(lines: list[Line], cells: int, delimiter: str) -> int:
+    """Number of lines after the first of a row, if each would be a row itself, else 0."""
+    if cells == 1 or any(isinstance(line, bytes) and _DOUBLED.search(line) for line in lines):
+        return 0
     between = delimiter.encode()
-    return all(isinstance(line, bytes) and line.count(between) == cells - 1 for line in lines)
+    are_rows = all(isinstance(line, bytes) and line.count(between) == cells - 1 for line in lines)
+    return len(lines) - 1 if are_rows else 0
 
 
 class _Lines:
@@ -324,13 +426,30 @@ class _Lines:
         return self
 
     def __next__(self) -> str:
+        line = self._taken()
+        if self._options.quoting != "backslash":
+            return line + "\n"
+        while _OPEN_ESCAPE.search(line):
+            if self.peek() is None:
+                raise csv.Error("the last line ends with a backslash, which begins an escape")
+            line += "\n" + self._taken()
+        moved = _ESCAPE.sub(_moved, line.removesuffix("\r"))
+        return moved.replace("\r", chr(_MOVED + ord("\r"))) + "\n"  # MySQL does not escape it
+
+    def _taken(self) -> str:
         line = self._waiting.popleft() if self._waiting else next(self._source)
         self.number += 1
         self.taken.append(line)
         self._size += _size(line)
         if isinstance(line, TooLong) or self._size > self._options.max_record_bytes:
             raise csv.Error(f"{too_long(self._size, self._options)}; is a quote missing?")
-        return line.decode("latin-1") + "\n"
+        return line.decode("latin-1")
+
+
+def _moved(escape: re.Match[str]) -> str:
+    if escape[1] == "N":
+        return _MOVED_NULL
+    return chr(_MOVED + ord(_MEANINGS.get(escape[1], escape[1])))
 
 
 def _size(line: Line) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -60,7 +61,32 @@ def _integer(digits: str) -> int | str:
     return int(digits) if len(digits) <= _MOST_DIGITS else digits
 
 
-_DECODER = json.JSONDecoder(strict=False, parse_int=_integer)
+class _WithRepeats(dict[str, Any]):
+    """An object with several values under a name, of which it holds the last."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.repeated = {name for name, count in Counter(name for name, _ in pairs).items() if count > 1}
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _WithRepeats(pairs)
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_int=_integer, object_pairs_hook=_object)
+
+
+def require_one_value(text: str, record: dict[str, Any], name: str) -> None:
+    """Raise BadInput if a field that the record has is there twice in its text."""
+    steps = _steps(record, name)
+    if sum(text.count(f'"{step}"') for step in dict.fromkeys(steps)) == len(steps):
+        return  # as nearly always: each name is there once
+    value = exact_json_value(text)
+    for step in steps:
+        if isinstance(value, _WithRepeats) and step in value.repeated:
+            raise BadInput(f"field {name!r} is there twice: which value counts is not certain")
+        value = value[step]
 
 
 def field_of(record: dict[str, Any], name: str, hint: str) -> Any:
@@ -78,6 +104,13 @@ def field_of(record: dict[str, Any], name: str, hint: str) -> Any:
         value = value[step]
         path.append(step)
     return value
+
+
+def has_field(record: dict[str, Any], name: str) -> bool:
+    with suppress(BadInput):
+        field_of(record, name, "")
+        return True
+    return False
 
 
 def with_field(record: dict[str, Any], name: str, value: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -296,7 +297,9 @@ class _Columns:
         """The columns named by the options. Raises BadInput if one is missing or has the wrong type."""
         from pyarrow import types
 
-        there = dict(sorted(_leaves(schema), key=lambda leaf: -len(leaf[1].path)))  # whole names win
+        leaves = list(_leaves(schema))
+        there = dict(sorted(leaves, key=lambda leaf: -len(leaf[1].path)))  # whole names win
+        paths = Counter(column.path for _, column in leaves)
         content = _found(there, options.content_field, options.content_hint)
         if options.fingerprint_field is None and not _is_text(content.type):
             raise _wrong(content, "that is no text", options.content_hint)
@@ -314,6 +317,9 @@ class _Columns:
         for tag in tags:
             if not (_is_text(tag.type) or types.is_integer(tag.type)):
                 raise _wrong(tag, "tags are texts or integers", TAG_HINT)
+        for each in filter(None, (chosen, content, value, *tags)):
+            if paths[each.path] > 1:
+                raise BadInput(f"{paths[each.path]} columns are named {each.name!r}: rename one")
         return cls(chosen, content, value, tags)
 
     @property

@@ -12,7 +12,16 @@ from typing import Any, NamedTuple, Self
 
 import orjson
 
-from simhbase.corpus.fields import EXACT, TYPE_NAMES, exact_json_value, field_of, joined_objects, json_value
+from simhbase.corpus.fields import (
+    EXACT,
+    TYPE_NAMES,
+    exact_json_value,
+    field_of,
+    has_field,
+    joined_objects,
+    json_value,
+    require_one_value,
+)
 from simhbase.corpus.names import plain_name
 from simhbase.corpus.prepared import fingerprint_of
 from simhbase.corpus.record import (
@@ -153,9 +162,8 @@ class Parser:
         value = None
         if fields is None:
             value = None if raw.value is None else self._decode(raw, raw.value)
-        elif self.options.value_field is not None:
-            with suppress(BadInput):  # documents without it are kept last
-                value = fields.get(self.options.value_field, VALUE_HINT)
+        elif (name := self.options.value_field) is not None and has_field(fields.fields, name):
+            value = fields.get(name, VALUE_HINT)  # documents without it are kept last
         if isinstance(value, (bool, list, dict)):
             raise BadInput(
                 f"field {self.options.value_field!r} is {TYPE_NAMES[type(value)]}: "
@@ -216,6 +224,7 @@ class _Object(NamedTuple):
     def get(self, name: str, hint: str) -> Any:
         """The value of a field; an integer of any length is exact. Raises BadInput."""
         value = field_of(self.fields, name, hint)
+        require_one_value(self.text, self.fields, name)
         if isinstance(value, float) and abs(value) >= EXACT:
             return field_of(exact_json_value(self.text), name, hint)
         return value

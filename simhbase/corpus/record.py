@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Base = Literal[16, 10]
 BASES: tuple[Base, ...] = get_args(Base)
-Quoting = Literal["csv", "none"]
+Quoting = Literal["csv", "none", "backslash"]
 QUOTINGS: tuple[Quoting, ...] = get_args(Quoting)
 Format = Literal["jsonl", "csv", "tsv", "text", "html", "lines", "parquet", "arrow", "warc"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -50,13 +50,14 @@ class InputOptions:
     without folder and endings. encoding: a Python encoding, or auto: UTF-8, UTF-16 and UTF-32 with a byte
     order mark, or GB18030 for a source whose first texts beyond ASCII are Chinese in it, and not UTF-8;
     other texts are rejected. delimiter: for csv, by default a comma. quoting: csv (cells may be in quotes,
-    which are doubled within) or none (quotes are part of the texts); None: csv, between tabs by what the
-    file shows. max_record_bytes: larger records are rejected. value_field: a field or column to choose
-    duplicates by. whole_rows: keep JSON lines, and read CSV and Parquet rows with all columns, as JSON
-    objects, for output files. follow_links: also read what links name that lead out of a given folder or
-    glob, each folder once. zstd_long: zstd files made with --long up to this are read, which takes
-    2^zstd_long bytes of memory; None: 27, like zstd. tags: for all documents; tag_fields: names of further
-    tags, with the fields or columns of their values. Jobs set the last four.
+    which are doubled within), none (quotes are part of the texts) or backslash (as COPY of PostgreSQL and
+    SELECT INTO OUTFILE of MySQL write: quotes are part of the texts, a backslash begins an escape, and \\N is
+    NULL); None: csv, between tabs by what the file shows. max_record_bytes: larger records are rejected.
+    value_field: a field or column to choose duplicates by. whole_rows: keep JSON lines, and read CSV and
+    Parquet rows with all columns, as JSON objects, for output files. follow_links: also read what links
+    name that lead out of a given folder or glob, each folder once. zstd_long: zstd files made with --long up
+    to this are read, which takes 2^zstd_long bytes of memory; None: 27, like zstd. tags: for all documents;
+    tag_fields: names of further tags, with the fields or columns of their values. Jobs set the last four.
 
     Raises UsageError for invalid options.
     """
@@ -94,7 +95,7 @@ class InputOptions:
                 parameter="delimiter",
             )
         if self.quoting not in (None, *QUOTINGS):
-            raise UsageError(f"{self.quoting!r} is neither csv nor none", parameter="quoting")
+            raise UsageError(f"{self.quoting!r} is none of {', '.join(QUOTINGS)}", parameter="quoting")
         if self.fingerprint_base not in (None, *BASES):
             raise UsageError(f"{self.fingerprint_base!r} is neither 16 nor 10", parameter="fingerprint_base")
         if self.html and self.fingerprint_field is not None:
@@ -104,11 +105,13 @@ class InputOptions:
         if self.zstd_long is not None and not 10 <= self.zstd_long <= 31:
             raise UsageError(f"must be from 10 to 31, not {self.zstd_long}", parameter="zstd_long")
         decode(b"", self.encoding)
-        if self.format in (None, "csv") and (problem := delimiter_problem(self.delimiter, self.encoding)):
-            raise UsageError(
-                f"{problem}. Convert first (iconv -f {self.encoding} -t utf-8), or use another delimiter",
-                parameter="delimiter",
-            )
+        parts = {"delimiter": self.delimiter} if self.format in (None, "csv") else {}
+        if self.quoting == "backslash":
+            parts["quoting"] = "\\"
+        for parameter, part in parts.items():
+            if problem := problem_of_part(part, self.encoding):
+                advice = f"Convert first (iconv -f {self.encoding} -t utf-8), or use another {parameter}"
+                raise UsageError(f"{problem}. {advice}", parameter=parameter)
 
     @property
     def content_field(self) -> str:
@@ -133,12 +136,12 @@ class InputOptions:
             raise BadInput(f"{told}: name its encoding with --encoding ({where})") from error
 
 
-def delimiter_problem(delimiter: str, encoding: str) -> str | None:
-    """Why cells of an encoding cannot be split by the byte of a delimiter; None if they can."""
+def problem_of_part(part: str, encoding: str) -> str | None:
+    """Why cells of an encoding cannot be parted by the byte of an ASCII character; None if they can."""
     if encoding == "auto" or is_wide(encoding):  # converted before
         return None
-    if _is_part_of_characters(delimiter, encoding):
-        return f"the byte of {delimiter!r} is also the second one of other characters in {encoding}"
+    if _is_part_of_characters(part, encoding):
+        return f"the byte of {part!r} is also the second one of other characters in {encoding}"
     return None
 
 

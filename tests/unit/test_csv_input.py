@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
+import re
 
+import orjson
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.corpus.record import InputOptions, Record, Reject
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import InputOptions, Record, Reject, SourceReject
 from simhbase.corpus.sources import Sources
 from simhbase.errors import UsageError
 from tests.command_line import run
@@ -119,8 +123,250 @@ def test_the_line_of_excel_names_the_delimiter(tmp_path):
     assert (item.line, item.id, item.text) == (3, "a", "1,5")
 
 
+def noted(path, **options):
+    """What is read, and what is said of it."""
+    chosen = InputOptions(**options)
+    sources = Sources([str(path)], chosen)
+    items = [item for chunk in sources.chunks() for item in Parser(chosen).parse(chunk)]
+    return items, [note.removeprefix(f"{path}: ") for note in sources.notes]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "delimiter", "said"),
+    [
+        ("csv", ",", "cells are separated by ';', as its first line says, not by ','"),
+        ("csv", "|", "cells are separated by ';', as its first line says, not by '|'"),
+        ("tsv", ",", "cells are separated by ';', as its first line says, not by '\\t'"),
+        ("csv", ";", None),
+    ],
+)
+def test_a_line_of_excel_that_contradicts_an_option_is_said(tmp_path, suffix, delimiter, said):
+    path = write(tmp_path / f"x.{suffix}", b"sep=;\r\nid;text\r\na;1,5\r\n")
+    items, notes = noted(path, delimiter=delimiter)
+    assert texts(items) == [("a", "1,5")]
+    assert notes == ([said] if said else [])
+
+
+@pytest.mark.parametrize("delimiter", ['"', "a", "1", "", "\x01"])
+def test_a_line_of_excel_without_a_delimiter_is_refused(tmp_path, delimiter):
+    path = write(tmp_path / "x.csv", f"sep={delimiter}\r\nid,text\r\na,one\r\n".encode())
+    (item,) = read(path)
+    assert (type(item), item.line) == (SourceReject, 1)
+    assert item.reason.startswith(f"its first line, sep={delimiter}, names no delimiter")
+
+
+def test_a_delimiter_of_excel_must_not_be_a_part_of_characters(tmp_path):
+    path = write(tmp_path / "x.csv", "sep=|\nid|text\na|这是一个中国人写的中文句子\n".encode("gb18030"))
+    (item,) = read(path, encoding="gb18030")
+    assert "the byte of '|' is also the second one of other characters in gb18030" in item.reason
+    assert texts(read(path)) == [("a", "这是一个中国人写的中文句子")]
+
+
+def test_few_lines_that_look_like_rows_in_a_cell_are_said(tmp_path):
+    path = write(tmp_path / "x.csv", b'id,text\na,"one\nb,c\nd,e"\nf,"g\nh,i"\nj,"k\nl"\n')
+    items, notes = noted(path)
+    assert texts(items) == [("a", "one\nb,c\nd,e"), ("f", "g\nh,i"), ("j", "k\nl")]
+    assert notes == [
+        "2 quoted cells have lines that look like rows (the first in lines 2 to 4): if quotes are part of "
+        "the texts, say so (quoting none)"
+    ]
+    assert noted(path, quoting="csv") == (items, [])
+
+
+@pytest.mark.parametrize("options", [{}, {"id_from": "line"}, {"tag_fields": (("t", "text"),)}])
+def test_a_column_that_is_asked_for_and_is_there_twice_is_refused(tmp_path, options):
+    path = write(tmp_path / "x.csv", b"id,text,n,text,n\na,one,1,two,2\n")
+    (item,) = read(path, **options)
+    assert (type(item), item.line) == (SourceReject, 1)
+    assert "2 columns are named 'text': rename one, or name another text field" in item.reason
+    assert "2 columns are named 'id'" in read(write(tmp_path / "y.csv", b"id,id,text\na,b,c\n"))[0].reason
+    assert texts(read(write(tmp_path / "z.csv", b"id,n,n,text\na,1,2,b\n"))) == [("a", "b")]
+
+
+# One text each: all that databases escape, and what only looks so.
+AWKWARD = [
+    "plain",
+    "tab\there",
+    "two\nlines",
+    "two\r\nlines",
+    "back\\slash",
+    "C:\\new\\table",
+    "ends with \\",
+    "\\\\N",
+    '"quoted"',
+    '"opened',
+    "bell\b\f\v",
+    "N",
+    "a \\N b",
+    "中文",
+]
+
+
+def postgresql(text):
+    """As COPY TO of PostgreSQL writes a text."""
+    escapes = {"\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+    return "\\N" if text is None else "".join(escapes.get(each, each) for each in text)
+
+
+def mysql(text):
+    """As SELECT INTO OUTFILE of MySQL writes a text: with a backslash before the character itself."""
+    escapes = {"\0": "\\0"} | {each: f"\\{each}" for each in "\t\n\\"}
+    return "\\N" if text is None else "".join(escapes.get(each, each) for each in text)
+
+
+@pytest.mark.parametrize("escaped", [postgresql, mysql])
+@pytest.mark.parametrize(("suffix", "end"), [("tsv", "\n"), ("tsv", "\r\n"), ("csv", "\n")])
+def test_escapes_of_databases_are_read_if_they_are_said(tmp_path, escaped, suffix, end):
+    between = "\t" if suffix == "tsv" else "|"
+    rows = [("id", "note", "text"), *((str(n), None, each) for n, each in enumerate(AWKWARD))]
+    lines = [between.join(map(escaped, row)) + end for row in rows]
+    path = write(tmp_path / f"x.{suffix}", "".join(lines).encode())
+    options = {"quoting": "backslash", "delimiter": "|"}
+    assert texts(read(path, **options)) == [(str(n), each) for n, each in enumerate(AWKWARD)]
+    whole = read(path, **options, whole_rows=True)
+    assert orjson.loads(whole[1].json) == {"id": "1", "note": None, "text": AWKWARD[1]}
+
+
+# As COPY TO of PostgreSQL 15 wrote a table.
+COPIED = rb"""id	note	text
+1	\N	plain
+2	\N	tab\there
+3	x	two\nlines
+4	x	back\\slash \\n \\N
+5	x	"quoted"
+6		"open
+7	x	two\r\nlines
+8	x	\\N
+9	x	ends \\
+10	x	bell\b\f\v
+"""
+
+
+def test_what_postgresql_wrote_is_read(tmp_path):
+    contents = [
+        "plain",
+        "tab\there",
+        "two\nlines",
+        "back\\slash \\n \\N",
+        '"quoted"',
+        '"open',
+        "two\r\nlines",
+    ]
+    contents += ["\\N", "ends \\", "bell\b\f\v"]
+    path = write(tmp_path / "x.tsv", COPIED)
+    assert texts(read(path, quoting="backslash")) == [(str(n), each) for n, each in enumerate(contents, 1)]
+    assert "rows (the first in line 2) have backslashes as databases write" in noted(path)[1][-1]
+    headless = write(tmp_path / "y.tsv", COPIED.split(b"\n", 1)[1])
+    (item,) = read(headless, quoting="backslash")
+    assert isinstance(item, SourceReject)
+
+
+# As sqlite3 -list -header wrote a table.
+LISTED = b"""id|text|note
+1|plain|
+3|two
+lines|a,b
+5|"quoted"|x
+6|"open|
+7|a|b|x
+"""
+
+
+def test_a_list_of_sqlite_is_read_as_far_as_it_can_be_told(tmp_path):
+    path = write(tmp_path / "x.list", LISTED)
+    items = read(path, format="csv", delimiter="|", quoting="none")
+    known = [(item.id, item.text) for item in items if isinstance(item, Record)]
+    assert known == [("1", "plain"), ("5", '"quoted"'), ("6", '"open')]
+    assert [line for line, _, _ in rejects(items)] == [3, 4, 7]
+    assert "the row has 2 cells, the header 3: is there a line break in a text?" in rejects(items)[0][2]
+
+
+# As sqlite3 -csv -header wrote a table, and as Google Sheets and LibreOffice do, with a byte order mark.
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+def test_csv_of_spreadsheets_is_read(tmp_path, mark):
+    rows = b'id,text,note\r\n1,plain,\r\n3,"two\nlines","a,b"\r\n5,"""quoted""",x\r\n6,"""open",""\r\n'
+    expected = [("1", "plain"), ("3", "two\nlines"), ("5", '"quoted"'), ("6", '"open')]
+    path = write(tmp_path / "x.csv", mark + rows)
+    assert noted(path)[1] == []
+    assert texts(read(path)) == expected
+
+
+def test_unicode_text_of_excel_is_read(tmp_path):
+    rows = 'id\ttext\r\n1\t"two\nlines"\r\n2\t"say ""x"""\r\n3\t中文, größer\r\n'
+    path = write(tmp_path / "x.txt", codecs.BOM_UTF16_LE + rows.encode("utf-16-le"))
+    expected = [("1", "two\nlines"), ("2", 'say "x"'), ("3", "中文, größer")]
+    assert texts(read(path, format="tsv")) == expected
+    assert noted(path, format="tsv")[1][0] == "its texts are UTF-16"
+
+
+def test_quotes_with_backslashes_are_no_csv(tmp_path):
+    """As Spark writes them, and MySQL with ENCLOSED BY."""
+    rows = [
+        r'1,"say \"x\", y"',
+        r'2,"ends \""',
+        "3,plain",
+        r'4,"starts, ends \""',
+        r'5,"C:\\new"',
+        "6,x",
+        r"7,\N",
+    ]
+    items, notes = noted(write(tmp_path / "x.csv", ("id,text\n" + "\n".join(rows) + "\n").encode()))
+    assert [item.id for item in items if isinstance(item, Record)] == ["3", "5", "6"]
+    assert [line for line, _, _ in rejects(items)] == [2, 3, 5, 8]
+    assert r"(a quote within is doubled in CSV, not \")" in items[0].reason
+    assert "2 rows (the first in line 6) have backslashes" in notes[0]
+
+
+def test_null_of_databases_is_no_text(tmp_path):
+    path = write(tmp_path / "x.tsv", b"id\ttext\tday\n1\t\\N\t2\n\\N\tone\t2\n3\ttwo\t\\N\n")
+    no_text, no_id, record = read(path, quoting="backslash", value_field="day")
+    assert (no_text.line, no_text.reason) == (2, "column 'text' is NULL")
+    assert (no_id.line, no_id.reason) == (3, "column 'id' is NULL")
+    assert (record.text, record.value) == ("two", None)
+    for reject in read(path, value_field="day"):
+        assert (
+            "is \\N, as databases write NULL: say whether backslashes are escapes (quoting bac"
+            in reject.reason
+        )
+    assert [item.text for item in read(path, quoting="none")] == ["\\N", "one", "two"]
+
+
+def test_backslashes_that_may_be_escapes_are_said(tmp_path):
+    path = write(tmp_path / "x.tsv", b"id\ttext\tnote\n1\tone\t\n2\ttwo\\nlines\t\n3\tthree\t\\N\n")
+    items, notes = noted(path)
+    assert texts(items) == [("1", "one"), ("2", r"two\nlines"), ("3", "three")]
+    (note,) = notes
+    assert note.startswith(
+        "2 rows (the first in line 3) have backslashes as databases write escapes and NULL"
+    )
+    assert noted(path, quoting="none")[1] == []
+    assert noted(path, quoting="backslash")[1] == []
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_a_line_that_ends_with_an_escape_is_refused_without_an_option(tmp_path, suffix):
+    rows = "id,text\n1,one\\\ntwo\n3,three\\\\\n".replace(",", "," if suffix == "csv" else "\t")
+    path = write(tmp_path / f"x.{suffix}", rows.encode())
+    items = read(path)
+    assert [line for line, _, _ in rejects(items)] == [2, 3]
+    assert "the line ends with a backslash, as MySQL writes line breaks" in items[0].reason
+    assert items[2].text == "three\\\\"
+    assert texts(read(path, quoting="backslash")) == [("1", "one\ntwo"), ("3", "three\\")]
+
+
+def test_a_file_that_ends_in_an_escape_loses_no_row_in_silence(tmp_path):
+    path = write(tmp_path / "x.tsv", b"id\ttext\n1\tone\\\n2\ttwo\\")
+    assert [line for line, _, _ in rejects(read(path, quoting="backslash"))] == [2, 3]
+
+
+def test_escapes_need_an_encoding_whose_characters_have_no_backslash():
+    with pytest.raises(UsageError, match=r"^quoting: the byte of '\\\\' is also the second one"):
+        InputOptions(quoting="backslash", encoding="gb18030")
+    InputOptions(quoting="backslash", encoding="utf-16-le")
+
+
 def test_an_unknown_quoting_is_refused():
-    with pytest.raises(UsageError, match=r"^quoting: 'x' is neither csv nor none"):
+    with pytest.raises(UsageError, match=r"^quoting: 'x' is none of csv, none, backslash"):
         InputOptions(quoting="x")
 
 
@@ -142,17 +388,50 @@ def test_rows_with_quoting_come_back_as_they_were(tmp_path_factory, suffix, cont
     assert [item.text for item in read(path, quoting="csv")] == contents
 
 
-@given(st.lists(st.sampled_from(["1\ta", '2\t"b', '3\tc"', '4\t"d"', "5", "", '"', '6\t"a\tb"'])))
+ROWS = [
+    "1\ta",
+    '2\t"b',
+    '3\tc"',
+    '4\t"d"',
+    "5",
+    "",
+    '"',
+    '6\t"a\tb"',
+    '7\t"e ""f"""',
+    "8\tg\th",
+    '9\t"i',
+    'j"',
+]
+AGAIN = "Its other lines are read again"
+SPAN = re.compile(r"the row from line ([\d,]+) to ([\d,]+)")
+
+
+def lines_of(item: Record | Reject) -> range:
+    """The lines that a record or reject accounts for."""
+    if isinstance(item, Record):
+        return range(item.line, item.line + 1 + f"{item.id}{item.text}".count("\n"))
+    span = SPAN.search(item.reason)
+    end = int(span[2].replace(",", "")) if span and AGAIN not in item.reason else item.line
+    return range(item.line, end + 1)
+
+
+@given(st.lists(st.sampled_from(ROWS), max_size=12))
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])
-def test_every_line_is_read_or_counted(tmp_path_factory, suffix, lines):
-    """Each line that is not blank begins a record or a reject, or is in one."""
-    path = tmp_path_factory.mktemp("x") / f"x.{suffix}"
-    content = "".join(f"{line}\n" for line in ["id\ttext", *lines])
-    write(path, (content if suffix == "tsv" else content.replace("\t", ",")).encode())
-    items = read(path)
-    known = {item.line for item in items}
-    for number, line in enumerate(lines, 2):
-        before = max((each for each in known if each < number), default=None)
-        covering = [item for item in items if item.line == before]
-        in_another = any(isinstance(item, Reject) or "\n" in (item.text or "") for item in covering)
-        assert not line or number in known or in_another
+@pytest.mark.parametrize("quoting", [None, "csv", "none", "backslash"])
+def test_every_line_is_read_or_counted(tmp_path_factory, suffix, quoting, lines):
+    """Each line that is not blank is in one record or reject, and the cells of a record are what its lines
+    hold."""
+    between = "\t" if suffix == "tsv" else ","
+    lines = [line.replace("\t", between) for line in ["id\ttext", *lines]]
+    path = write(
+        tmp_path_factory.mktemp("x") / f"x.{suffix}", "".join(f"{each}\n" for each in lines).encode()
+    )
+    items = read(path, quoting=quoting)
+    covered = [number for item in items for number in lines_of(item)]
+    assert covered == sorted(set(covered))
+    filled = {number for number, line in enumerate(lines[1:], 2) if line}
+    assert filled <= set(covered) <= set(range(2, len(lines) + 1))
+    for item in items:
+        if isinstance(item, Record):
+            held = "\n".join(lines[number - 1] for number in lines_of(item))
+            assert f"{item.id}{between}{item.text}".replace('"', "") == held.replace('"', "")

@@ -9,7 +9,7 @@ import pytest
 
 import simhbase
 from simhbase.corpus.record import Record
-from tests.command_line import read_lines, result, texts
+from tests.command_line import read_lines, result, run, texts
 from tests.reading import read, rejects, write
 
 TEXTS = texts(4)
@@ -66,3 +66,72 @@ def test_integers_of_any_length_are_exact(tmp_path):
     lines = "".join(f'{{"id": {value}, "text": "t", "n": {value}}}\n' for value in values)
     items = read(write(tmp_path / "x.jsonl", lines.encode()), value_field="n")
     assert [(item.id, item.value) for item in items] == [(str(value), value) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("line", "repeated"),
+    [
+        ('{"id": 1, "text": "a", "text": "b"}', "text"),
+        ('{"id": 1, "text": "a", "text" : "a"}', "text"),
+        ('{"id": 1, "id": 2, "text": "a"}', "id"),
+        ('{"id": 1, "text": "a", "day": 1, "day": 2}', "day"),
+        ('{"id": 1, "text": "a", "kind": "x", "kind": "y"}', "kind"),
+        ('{"id": 1, "text": "\\ud800", "text": NaN}', "text"),
+        ('{"id": 1, "text": "a", "day": 1, "meta": {"site": 1}, "meta": {"site": 2}}', "meta.site"),
+        ('{"id": 1, "text": "a", "day": 1, "meta": {"site": 1, "site": 2}}', "meta.site"),
+    ],
+)
+def test_a_record_with_two_values_of_a_field_that_is_asked_for_is_rejected(tmp_path, line, repeated):
+    path = write(tmp_path / "x.jsonl", f"{line}\n".encode())
+    tags = (("k", "kind"),) if repeated == "kind" else (("s", "meta.site"),) if "meta" in line else ()
+    (item,) = read(path, value_field="day", tag_fields=tags)
+    assert item.reason == f"field {repeated!r} is there twice: which value counts is not certain"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id": "d", "text": "a", "other": 1, "other": 2}',
+        '{"id": "d", "type": "text", "text": "a", "author": {"id": 7, "text": "b"}}',
+        '{"id": "d", "text": "a", "said": "\\"text\\": \\"id\\":"}',
+        '{"i\\u0064": "d", "t\\u0065xt": "a"}',
+        '{"author": {"text": "b", "text": "c"}, "id": "d", "text": "a"}',
+    ],
+)
+def test_names_elsewhere_in_a_record_are_no_second_value(tmp_path, line):
+    (item,) = read(write(tmp_path / "x.jsonl", f"{line}\n".encode()), value_field="day")
+    assert (item.id, item.text) == ("d", "a")
+
+
+def test_an_id_that_is_there_twice_deletes_nothing(tmp_path):
+    line = b'{"id": "d0", "id": "d1"}\n'
+    ids = write(tmp_path / "ids.jsonl", line)
+    rows = [{"id": f"d{n}", "text": text} for n, text in enumerate(TEXTS)]
+    write(tmp_path / "x.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
+    result("load", "--store", "rocksdb:s.db", "x.jsonl", cwd=tmp_path)
+    done = run("delete", "--store", "rocksdb:s.db", "--yes", "--ids-file", ids, cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"line 1: field 'id' is there twice" in done.stderr
+
+
+def test_json_lines_of_bigquery_are_read(tmp_path):
+    """Integers are texts, fields that are NULL are left out, and < > & are escaped."""
+    lines = [
+        r'{"id":"9007199254740993","text":"a \u003cb\u003e \u0026 c","day":"2026-01-02","parts":[]}',
+        r'{"id":"2","text":"中文"}',
+        r'{"id":"3","day":"2026-01-02"}',
+    ]
+    items = read(write(tmp_path / "x.json", "\n".join(lines).encode()), value_field="day")
+    assert [(item.id, getattr(item, "text", None)) for item in items] == [
+        ("9007199254740993", "a <b> & c"),
+        ("2", "中文"),
+        ("3", None),
+    ]
+    assert rejects(items)[0][2].startswith("no field 'text'")
+
+
+def test_a_list_of_sqlite_is_refused_with_advice(tmp_path):
+    path = write(tmp_path / "x.json", b'[{"id":1,"text":"plain"},\n{"id":2,"text":"b"}]\n')
+    items = read(path)
+    assert len(rejects(items)) == 2
+    assert "a JSON list? Write one object a line (jq -c '.[]' does it)" in items[0].reason

@@ -91,6 +91,14 @@ def test_bytes_have_the_encoding_that_is_said_and_texts_their_own(tmp_path):
     assert "not UTF-8" in reason
 
 
+def test_a_column_that_is_asked_for_and_is_there_twice_is_refused(tmp_path):
+    path = tmp_path / "x.parquet"
+    parquet.write_table(pa.table([["a"], ["one"], ["two"]], names=["id", "text", "text"]), path)
+    (item,) = read(path)
+    assert isinstance(item, SourceReject)
+    assert item.reason == "2 columns are named 'text': rename one"
+
+
 @pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.uint64()], ids=str)
 def test_integers_become_decimal_ids(tmp_path, kind):
     largest = 2**63 + 1 if kind == pa.uint64() else 7
