@@ -11,7 +11,7 @@ from simhbase.drawers.bands import bands
 from simhbase.drawers.threshold import RisingThreshold
 from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, TablesMissing, UsageError
 from simhbase.index.stored_profile import FORMAT, probes, read_profile, write_profile
-from simhbase.profile import Profile, make_profile
+from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.stores import create_store
 from simhbase.stores.meta import Meta
 from simhbase.text.boilerplate import Boilerplate
@@ -154,6 +154,15 @@ def test_bands_are_chosen_for_the_threshold(store):
     read_profile(store).profile.require({"bands": "auto", "threshold": 0.7})
     with pytest.raises(ProfileMismatch, match="bands is"):
         read_profile(store).profile.require({"bands": "20x6"})
+
+
+def test_a_preset_means_the_bands_of_stores():
+    for preset in ("complete", "short"):
+        make_profile({}, preset).require(given_parameters(preset))
+    with pytest.raises(ProfileMismatch, match="bands is 16x8, not 20x5"):
+        make_profile({"bands": "16x8"}, "complete").require(given_parameters("complete"))
+    moved = make_profile({"bands": "16x8"}, "complete").reindexed(given_parameters("complete"))
+    assert moved == make_profile({}, "complete")
 
 
 def test_a_rising_threshold_brings_the_features_and_bands_that_it_is_made_for(store):
