@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
 from collections import deque
@@ -59,7 +60,7 @@ def csv_records(
     delimiter: str,
     note: Callable[[str], None],
 ) -> Iterator[Raw | Reject]:
-    """All rows after the header, which names the columns.
+    """All rows after the header, which names the columns, and may come again where files were joined.
 
     A row that cannot be parsed costs its first line; the lines after it are read again. note: gets what was
     decided about the quoting.
@@ -76,15 +77,26 @@ def csv_records(
         yield header
         return
     try:
-        columns = _Columns.of([options.decode(cell or b"") for cell in header.cells], options)
+        columns = _Columns.of(header.names(options), options)
     except BadInput as error:
         yield SourceReject(source.name, header.line, None, f"in the header: {error}")
         return
+    repeated: list[int] = []
     for row in rows.read(len(header.cells)):
         try:
-            yield row if isinstance(row, Reject) else columns.record(source, row, options)
+            if isinstance(row, Reject):
+                yield row
+            elif row.cells[-1] in header.cells and row.unmarked == header.unmarked:
+                columns = _Columns.of(row.names(options), options)
+                repeated.append(row.line)
+            else:
+                yield columns.record(source, row, options)
         except BadInput as error:
             yield Reject(source.name, row.line, None, str(error))
+    if repeated:
+        note(
+            f"{source.name}: the header is there {len(repeated):,} times more (first in line {repeated[0]:,})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +178,15 @@ class _Row:
 
     line: int
     cells: list[bytes | None]
+
+    @property
+    def unmarked(self) -> list[bytes]:
+        """Sorted cells; a file that was joined with its byte order mark has that in the first."""
+        return sorted((cell or b"").removeprefix(codecs.BOM_UTF8) for cell in self.cells)
+
+    def names(self, options: InputOptions) -> list[str]:
+        """The cells of a header."""
+        return [options.decode((cell or b"").removeprefix(codecs.BOM_UTF8)) for cell in self.cells]
 
 
 class _Rows:

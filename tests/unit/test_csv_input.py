@@ -183,6 +183,20 @@ def test_a_column_that_is_asked_for_and_is_there_twice_is_refused(tmp_path, opti
     assert texts(read(write(tmp_path / "z.csv", b"id,n,n,text\na,1,2,b\n"))) == [("a", "b")]
 
 
+def test_a_cell_of_another_encoding_costs_nothing_where_the_header_has_an_empty_name(tmp_path):
+    path = write(tmp_path / "x.csv", b"id,text,note,\na,one,\xff,\n")
+    assert texts(read(path)) == [("a", "one")]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_headers_of_joined_files_are_no_rows(tmp_path, suffix):
+    rows = "id,text\na,one\nid,text\nb,two\n\ufeffid,text\nc,three\ntext,id\nfour,d\nid,id\n"
+    path = write(tmp_path / f"x.{suffix}", rows.replace(",", "," if suffix == "csv" else "\t").encode())
+    items, notes = noted(path)
+    assert texts(items) == [("a", "one"), ("b", "two"), ("c", "three"), ("d", "four"), ("id", "id")]
+    assert notes == ["the header is there 3 times more (first in line 3)"]
+
+
 # One text each: all that databases escape, and what only looks so.
 AWKWARD = [
     "plain",
