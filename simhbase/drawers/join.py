@@ -25,6 +25,7 @@ WORD_BITS = 64
 BATCH_PAIRS = 1 << 20
 _SHARING = 1 << 14
 _READ = 1 << 16
+CROWD = 32  # members of a drawer that may be paired with each other
 BATCH_CHUNKS = 1 << 13  # a chunk may be a single pair, with the overhead of three arrays
 
 Words = list[NDArray[np.uint64]]  # words of fingerprints as columns, most significant first
@@ -161,11 +162,20 @@ def _in_order(fingerprints: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDAr
     return positions, values
 
 
-def sharing_batches(segments: NDArray[np.uint32]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Positions left < right that share a segment, each pair once, some thousands at a time: uint32 (n,)."""
+def sharing_batches(
+    segments: NDArray[np.uint32], crowds: list[NDArray[np.int64]] | None = None
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Positions left < right that share a segment, uint32 (n,): each pair once, some thousands at a time.
+
+    crowds: where to put positions, ascending, of which more than CROWD share a segment, in place of their
+    pairs.
+    """
     if len(segments) < 2:
         return
     shared = _shared_drawers(segments.__getitem__, len(segments), (len(segments) - 1).bit_length())
+    if crowds is not None:
+        shared, crowded = shared.split(CROWD)
+        crowds += crowded.members()
     for left, right in _near_mates([segments], shared, 0):
         for start in range(0, len(left), _SHARING):
             some = left[start : start + _SHARING], right[start : start + _SHARING]
@@ -343,6 +353,18 @@ class _Shared:
     positions: NDArray[np.int64]
     segments: NDArray[np.uint64]
     sizes: NDArray[np.int64]
+
+    def split(self, most: int) -> tuple[_Shared, _Shared]:
+        """The drawers with at most so many members, and the others."""
+        arrays = self.positions, self.segments, self.sizes
+        place = int(np.searchsorted(self.sizes, most, side="right"))
+        return _Shared(*(each[:place] for each in arrays)), _Shared(*(each[place:] for each in arrays))
+
+    def members(self) -> list[NDArray[np.int64]]:
+        """The positions in each drawer, ascending."""
+        if not len(self.positions):
+            return []
+        return np.split(self.positions, np.flatnonzero(np.diff(self.segments)) + 1)
 
 
 def _shared_drawers(

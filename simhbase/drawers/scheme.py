@@ -205,9 +205,17 @@ class SimHashScheme:
         return bits
 
     def pairs(
-        self, fingerprints: FingerprintBatch, bounds: Bounds, progress: Progress = no_progress
+        self,
+        fingerprints: FingerprintBatch,
+        bounds: Bounds,
+        progress: Progress = no_progress,
+        crowds: list[NDArray[np.int64]] | None = None,
     ) -> Iterator[Pairs]:
-        """All near pairs among n fingerprints, each once, unordered, in batches of bounded size."""
+        """All near pairs among n fingerprints, each once, unordered, in batches of bounded size.
+
+        crowds: where MinHash puts the members of large drawers (see `sharing_batches`). Their pairs, which may
+        not be near, are left out unless a smaller drawer comes first.
+        """
         k, reach = (0, bounds.bits) if self.reach > self.k else (bounds.bits, 0)
         values = fingerprints.values[:]  # they may be indexed lazily
         batches = pair_batches(values, k, self.layout, reach, progress)
@@ -333,14 +341,18 @@ class MinHashScheme:
         return mismatches
 
     def pairs(
-        self, fingerprints: FingerprintBatch, bounds: Bounds, progress: Progress = no_progress
+        self,
+        fingerprints: FingerprintBatch,
+        bounds: Bounds,
+        progress: Progress = no_progress,
+        crowds: list[NDArray[np.int64]] | None = None,
     ) -> Iterator[Pairs]:
         n, bands = len(fingerprints), self.bands.number
 
         def found() -> Iterator[Pairs]:
             with counting(progress, COMPARED, lambda: n * bands) as note:
                 for band in range(bands):
-                    yield from self._of_band(band, fingerprints, bounds)
+                    yield from self._of_band(band, fingerprints, bounds, crowds)
                     note(n)
 
         return gathered(found())
@@ -356,7 +368,13 @@ class MinHashScheme:
             mismatches, few = bounds.verified(self.sketching, sketches, left, sketches, right)
             yield Pairs(left, right, mismatches).where(few)
 
-    def _of_band(self, band: int, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
+    def _of_band(
+        self,
+        band: int,
+        fingerprints: FingerprintBatch,
+        bounds: Bounds,
+        crowds: list[NDArray[np.int64]] | None,
+    ) -> Iterator[Pairs]:
         """The near pairs of which this is the first band that they share. Sketches, which may be on the disk,
         are read in parts."""
         n, bits, slots_of = len(fingerprints), self.sketching.bits, self.sketching.slots_of
@@ -365,7 +383,7 @@ class MinHashScheme:
             part = np.arange(start, min(start + _SKETCHES_AT_ONCE, n))
             sketches = slots_of(fingerprints.sketches[part])
             segments[part] = banding.segments_of(self.bands, band, sketches, bits)
-        for left, right in sharing_batches(segments):
+        for left, right in sharing_batches(segments, crowds):
             a, b = fingerprints.sketches[left], fingerprints.sketches[right]
             new = np.flatnonzero(banding.are_first(self.bands, band, a, b, bits))
             mismatches, few = bounds.verified(self.sketching, a, new, b, new)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,7 +13,9 @@ from simhbase.drawers.join import Pairs
 from simhbase.slices import Numbers, bounded_slices, numbers_below, ranges
 
 Positions = tuple[Numbers, Numbers]  # left and right documents of pairs
+Choice = Callable[[Numbers, Numbers], NDArray[np.bool_]]  # which of m pairs to keep: bool (m,)
 _AT_ONCE = 1 << 16
+_MEMBERS_AT_ONCE = 1 << 18  # of crowds
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,60 @@ class Adjacency:
         """Concatenate the chosen lists."""
         return self.values[ranges(self.starts[chosen], self.lengths(chosen))]
 
+    def totals(self, amounts: Numbers, chosen: Numbers) -> NDArray[np.int64]:
+        """The sum of amounts that belong to the values of each chosen list. amounts: (a,), of `joined`."""
+        before = np.append(0, np.cumsum(amounts, dtype=np.int64))
+        ends = np.append(0, np.cumsum(self.lengths(chosen), dtype=np.int64))
+        sums: NDArray[np.int64] = np.diff(before[ends])
+        return sums
+
+
+class Crowds:
+    """Fingerprints that share a large drawer, whose pairs are not listed: n near texts have n * n / 2.
+
+    Their pairs are made for few documents at a time, and verified only where they matter. So a drawer costs
+    its members for each document that asks for them: in stars only a representative does, and in chains one
+    of a drawer whose members are not all connected yet.
+    """
+
+    def __init__(self, drawers: Sequence[NDArray[np.int64]], count: int, near: Choice) -> None:
+        """drawers: members of each; count: of all fingerprints; near: tells which pairs are near."""
+        kind = numbers_below(count)
+        sizes = np.array([len(each) for each in drawers], dtype=np.int64)
+        members = np.concatenate([np.empty(0, dtype=kind), *(each.astype(kind) for each in drawers)])
+        numbers = np.repeat(np.arange(len(drawers)), sizes)
+        self._members = Adjacency(members, np.append(0, np.cumsum(sizes)))
+        starts = np.zeros(count + 1 if drawers else 0, dtype=np.int64)
+        if drawers:
+            np.cumsum(np.bincount(members, minlength=count), out=starts[1:])
+        self._drawers = Adjacency(numbers[np.argsort(members, kind="stable")], starts)
+        self._open = np.ones(len(drawers), dtype=np.bool_)
+        self.near = near
+
+    def __bool__(self) -> bool:
+        return len(self._open) > 0
+
+    def amounts(self, fingerprints: Numbers) -> NDArray[np.int64]:
+        """How many members the drawers of each fingerprint have: (f,)."""
+        drawers = self._drawers.joined(fingerprints)
+        return self._drawers.totals(self._members.lengths(drawers), fingerprints)
+
+    def pairs(self, fingerprints: Numbers) -> Iterator[Positions]:
+        """Numbers (m,) of fingerprints, given as (f,), and members (m,) of their open drawers, which may
+        repeat."""
+        drawers = self._drawers.joined(fingerprints)
+        number = np.repeat(np.arange(len(fingerprints)), self._drawers.lengths(fingerprints))
+        number, drawers = number[self._open[drawers]], drawers[self._open[drawers]]
+        sizes = self._members.lengths(drawers)
+        for part in bounded_slices(sizes, _MEMBERS_AT_ONCE):
+            yield np.repeat(number[part], sizes[part]), self._members.joined(drawers[part])
+
+    def close_connected(self, fingerprints: Numbers, connected: Callable[[Numbers], bool]) -> None:
+        """Close those drawers of fingerprints whose members are connected: `pairs` leaves them out."""
+        drawers = self._drawers.joined(fingerprints)
+        for drawer in np.unique(drawers[self._open[drawers]]).tolist():
+            self._open[drawer] = not connected(self._members.joined(np.array([drawer])))
+
 
 @dataclass(frozen=True)
 class CandidateGraph:
@@ -38,17 +94,21 @@ class CandidateGraph:
 
     Stores pairs of fingerprints, not of documents, which would not fit if very many texts share a
     fingerprint. fingerprint: (m,), number of each document's fingerprint; near: near fingerprints of each;
-    members: documents with each fingerprint, in order.
+    members: documents with each fingerprint, in order; crowds: fingerprints in large drawers.
     """
 
     fingerprint: Numbers
     near: Adjacency
     members: Adjacency
+    crowds: Crowds
 
     @classmethod
-    def of(cls, fingerprint: Numbers, pairs: Iterable[Pairs]) -> Self:
+    def of(
+        cls, fingerprint: Numbers, pairs: Iterable[Pairs], drawers: Sequence[NDArray[np.int64]], near: Choice
+    ) -> Self:
         """Build the graph. fingerprint: (m,), numbers 0 to u - 1 in order of first documents; pairs: of these
-        numbers."""
+        numbers; drawers: large ones, known when all pairs have been read, whose pairs are not among them;
+        near: tells which of these are near."""
         kind = numbers_below(len(fingerprint) + 1)
         count = int(fingerprint.max(initial=-1)) + 1
         members = Adjacency(fingerprint, np.arange(len(fingerprint) + 1, dtype=kind))
@@ -71,15 +131,15 @@ class CandidateGraph:
                 np.add.at(lengths, numbers + kind(1), kind(1))
         starts: Numbers = np.cumsum(lengths, dtype=numbers_below(int(lengths.sum(dtype=np.int64)) + 1))
         del lengths
-        near = Adjacency(np.empty(int(starts[-1]), dtype=kind), starts)
+        lists = Adjacency(np.empty(int(starts[-1]), dtype=kind), starts)
         ends = starts[:-1].copy()
-        _append(near.values, ends, shared, shared)
+        _append(lists.values, ends, shared, shared)
         while parts:  # each part is freed when it is copied
             left, right = parts.pop()
-            _append(near.values, ends, left, right)
+            _append(lists.values, ends, left, right)
             if are_shared:
-                _append(near.values, ends, right, left)
-        return cls(fingerprint, near, members)
+                _append(lists.values, ends, right, left)
+        return cls(fingerprint, lists, members, Crowds(drawers, count, near))
 
     def batches(self, most: int) -> Iterator[NDArray[np.int64]]:
         """The m positions in order, in batches with about `most` documents and candidates, at least one."""
@@ -91,20 +151,52 @@ class CandidateGraph:
     def _amounts(self, fingerprints: Numbers, most: int) -> NDArray[np.int64]:
         """One and the candidates of a document with each fingerprint, up to `most`: (f,)."""
         candidates = self.members.lengths(self.near.joined(fingerprints))
-        before = np.append(0, np.cumsum(candidates, dtype=np.int64))
-        ends = np.append(0, np.cumsum(self.near.lengths(fingerprints), dtype=np.int64))
-        amounts: NDArray[np.int64] = np.minimum(1 + np.diff(before[ends]), most)
-        return amounts
+        amounts = 1 + self.near.totals(candidates, fingerprints)
+        if self.crowds:
+            amounts += self.crowds.amounts(fingerprints)
+        return np.minimum(amounts, most)
 
-    def later_pairs(self, documents: Numbers) -> Positions:
-        """Pairs of each document and its candidates that come after it, by document."""
+    def later_pairs(self, documents: Numbers, chosen: Choice) -> Positions:
+        """Pairs of each document and those of its candidates that come after it, by document, each once.
+        chosen: tells which pairs to keep."""
         fingerprints = self.fingerprint[documents]
         near = self.near.joined(fingerprints)
-        left = np.repeat(documents, self.near.lengths(fingerprints))
-        left = np.repeat(left, self.members.lengths(near))
-        right = self.members.joined(near)
-        after = right > left
+        numbers = np.repeat(np.arange(len(documents)), self.near.lengths(fingerprints))
+        left, right = self._of_documents(documents[numbers], near, chosen)
+        if not self.crowds:
+            return left, right
+        lefts, rights = [left], [right]
+        for numbers, members in self.crowds.pairs(fingerprints):
+            one, other = self._of_documents(documents[numbers], members, chosen)
+            lefts.append(one)
+            rights.append(other)
+        pairs = np.unique(np.column_stack([np.concatenate(lefts), np.concatenate(rights)]), axis=0)
+        return self._near_of(pairs[:, 0], pairs[:, 1])
+
+    def leave_out_connected(self, documents: Numbers, root: Numbers) -> None:
+        """No longer make pairs of those crowds of documents that are connected already. root: (m,), equal for
+        connected documents."""
+
+        def connected(members: Numbers) -> bool:
+            roots = root[self.members.joined(members)]
+            return bool((roots == roots[0]).all())
+
+        self.crowds.close_connected(self.fingerprint[documents], connected)
+
+    def _of_documents(self, left: Numbers, fingerprints: Numbers, chosen: Choice) -> Positions:
+        """Chosen pairs of documents with those that have other fingerprints: (m,) twice."""
+        left = np.repeat(left, self.members.lengths(fingerprints))
+        right = self.members.joined(fingerprints)
+        after = np.flatnonzero(right > left)
+        after = after[chosen(left[after], right[after])]
         return left[after], right[after]
+
+    def _near_of(self, left: Numbers, right: Numbers) -> Positions:
+        one, other = self.fingerprint[left], self.fingerprint[right]
+        near = one == other
+        apart = np.flatnonzero(~near)
+        near[apart] = self.crowds.near(one[apart], other[apart])
+        return left[near], right[near]
 
 
 def _append(values: Numbers, ends: Numbers, lists: Numbers, appended: Numbers) -> None:

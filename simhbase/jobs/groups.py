@@ -19,7 +19,7 @@ from simhbase.drawers.join import Distinct, Pairs, distances, distinct
 from simhbase.drawers.scheme import Bounds, Distances, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.sketches import pair_mismatches
-from simhbase.jobs.candidates import CandidateGraph, Positions
+from simhbase.jobs.candidates import CandidateGraph
 from simhbase.progress import Progress, no_progress
 from simhbase.slices import Numbers, numbers_below
 
@@ -104,23 +104,31 @@ class Matcher:
             return distinct(chosen(self.exact.texts, documents))
         return self._distinct_fingerprints(documents)
 
-    def candidates(self, documents: Numbers) -> CandidateGraph:
-        """Candidate pairs of m distinct documents, by fingerprints."""
-        if self.exact is None:
-            everything: Numbers = np.arange(len(documents), dtype=numbers_below(len(documents)))
-            return CandidateGraph.of(everything, self._pairs(documents))
-        found = self._distinct_fingerprints(documents)
-        documents, fingerprint = documents[found.first], found.inverse
-        del found  # there may be millions
-        return CandidateGraph.of(fingerprint, self._pairs(documents))
+    def candidates(
+        self, documents: Numbers, connect: Callable[[Pairs], None] | None = None
+    ) -> CandidateGraph:
+        """Candidate pairs of m distinct documents, by fingerprints. connect: takes the pairs that would be
+        listed, in place of the graph."""
+        fingerprint: Numbers = np.arange(len(documents), dtype=numbers_below(len(documents)))
+        if self.exact is not None:
+            found = self._distinct_fingerprints(documents)
+            documents, fingerprint = documents[found.first], found.inverse
+            del found  # there may be millions
+        crowds: list[NDArray[np.int64]] = []
+        named = self._chosen(documents)
 
-    def near_pairs(self, documents: Numbers) -> Iterator[Positions]:
-        """Candidate pairs of m distinct documents, as positions: each once, in any order, in batches of
-        bounded size."""
-        if self.exact is None:
-            return ((pairs.left, pairs.right) for pairs in self._pairs(documents))
-        candidates = self.candidates(documents)
-        return (candidates.later_pairs(left) for left in candidates.batches(COMPARED_AT_ONCE))
+        def near(left: Numbers, right: Numbers) -> NDArray[np.bool_]:
+            # Only drawers of sketches are crowds.
+            assert self.scheme.sketching is not None
+            sketches = named.sketches
+            return self.bounds.verified(self.scheme.sketching, sketches, left, sketches, right)[1]
+
+        pairs = self.scheme.pairs(named, self.bounds, self.progress, crowds)
+        if connect:
+            for each in pairs:
+                connect(each)
+            pairs = iter(())
+        return CandidateGraph.of(fingerprint, pairs, crowds, near)
 
     def similarity(self, documents: Numbers, left: Numbers, right: Numbers) -> NDArray[np.float64]:
         """Exact similarity of pairs of positions in `documents`: float64 (m,); 1 if none is required."""
@@ -131,9 +139,6 @@ class Matcher:
     @property
     def least(self) -> float:
         return 0.0 if self.exact is None else self.exact.least
-
-    def _pairs(self, documents: Numbers) -> Iterator[Pairs]:
-        return self.scheme.pairs(self._chosen(documents), self.bounds, self.progress)
 
     def _chosen(self, documents: Numbers) -> FingerprintBatch:
         values, sketches = self.fingerprints.values, self.fingerprints.sketches
@@ -183,12 +188,24 @@ def groups(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     order: int64 (n,), documents in order of preference as representatives; None for input order. It does not
     change the groups. Appending documents only merges groups, so a group keeps its name or gets that of an
     earlier one.
+
+    Pairs are read one batch after the other, and those that are connected already are not compared.
     """
     values = matcher.distinct(np.arange(len(matcher.fingerprints)))
     root = np.arange(len(values.first))
-    for left, right in matcher.near_pairs(values.first):
-        apart = root[left] != root[right]
-        left, right = left[apart], right[apart]
+
+    def connect(pairs: Pairs) -> None:
+        nonlocal root
+        root = merge_components(root, pairs.left, pairs.right)
+
+    def apart(left: Numbers, right: Numbers) -> NDArray[np.bool_]:
+        return root[left] != root[right]
+
+    candidates = matcher.candidates(values.first, connect if matcher.exact is None else None)
+    for batch in candidates.batches(COMPARED_AT_ONCE):
+        if candidates.crowds:
+            candidates.leave_out_connected(batch, root)
+        left, right = candidates.later_pairs(batch, apart)
         near = matcher.similarity(values.first, left, right) >= matcher.least
         root = merge_components(root, left[near], right[near])
     representative = values.first[root[values.inverse]]
@@ -204,9 +221,14 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     `groups`) that is in no group becomes the representative of the next, with all its matches that are in no
     group.
 
+    A document that is in a group matches its representative, by fingerprints and, if they are compared, by
+    texts. It takes no others: later documents are compared with representatives only. So n near texts cost n
+    comparisons if the first is like all of them, and n for each further representative among them.
+
     In input order, appending documents does not change the groups of earlier ones. In another order, a new
     representative takes its matches out of their groups. Takes 4 bytes for each near pair of distinct
-    fingerprints (8 if texts are compared), and at most twice as much while collecting them.
+    fingerprints (8 if texts are compared), and at most twice as much while collecting them. Members of a large
+    drawer of MinHash take as much, their pairs nothing.
     """
     values = matcher.distinct(np.arange(len(matcher.fingerprints)) if order is None else order)
     documents = values.first if order is None else order[values.first]
@@ -225,10 +247,15 @@ def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.
     batches = candidates.batches(PAIRS_AT_ONCE if matcher.exact is None else COMPARED_AT_ONCE)
     leader: Numbers = np.arange(len(documents), dtype=numbers_below(len(documents)))
     members, similarities = [leader[:0]], [np.empty(0)]  # of those with another leader: few
+
+    def free(left: Numbers, right: Numbers) -> NDArray[np.bool_]:
+        return leader[right] == right
+
     for batch in batches:
-        left, right = candidates.later_pairs(batch[leader[batch] == batch])
-        free = leader[right] == right
-        left, right = left[free], right[free]
+        leading = batch[leader[batch] == batch]
+        if not len(leading):
+            continue
+        left, right = candidates.later_pairs(leading, free)
         found = matcher.similarity(documents, left, right)
         near = found >= matcher.least
         left, right, found = left[near], right[near], found[near]

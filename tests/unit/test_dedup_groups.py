@@ -150,6 +150,76 @@ def test_texts_that_are_equal_are_not_compared():
     assert set(found.similarity.tolist()) == {1}
 
 
+def crowded(n: int) -> tuple[FingerprintBatch, np.ndarray]:
+    """Sketches around five centres, some of which differ too much from their centre or have the same
+    fingerprint as another one, and which of their texts are alike."""
+    chance = np.random.default_rng(n)
+    centres = chance.integers(0, 256, (5, 128), dtype=np.uint8)
+    sketches = centres[chance.integers(0, 5, n)]
+    for row in sketches:
+        row[chance.integers(0, 128, chance.integers(0, 60))] += 1
+    sketches[::9] = sketches[::9][::-1]
+    return FingerprintBatch(fingerprints(sketches), sketches), np.triu(chance.random((n, n)), 1)
+
+
+def all_near(batch: FingerprintBatch, alike: np.ndarray, least: float) -> np.ndarray:
+    scheme = Profile(scheme="minhash").index_scheme
+    one, other = np.triu_indices(len(batch), 1)
+    near = scheme.bounds(None, None).verified(scheme.sketching, batch.sketches, one, batch.sketches, other)[1]
+    segments = scheme.segments(batch)
+    near &= (segments[one] == segments[other]).any(axis=1) & (alike[one, other] >= least)
+    matrix = np.zeros(alike.shape, dtype=np.bool_)
+    matrix[one[near], other[near]] = True
+    return matrix
+
+
+@pytest.mark.parametrize("least", [0.0, 0.3, 0.9])
+def test_groups_of_crowds_are_those_of_all_pairs(least):
+    n = 300
+    batch, alike = crowded(n)
+    near = all_near(batch, alike, least)
+    star = np.arange(n)
+    for i in range(n):
+        if star[i] == i:
+            taken = np.flatnonzero(near[i] & (star == np.arange(n)))
+            star[taken] = i
+    part = np.arange(n)
+    for i, j in np.argwhere(near).tolist():
+        part[part == part[j]] = part[i]
+    names = np.column_stack([np.arange(n, dtype=np.uint64)] * 2)
+    exact = ExactSimilarity(least, names, lambda a, b: alike[np.minimum(a, b), np.maximum(a, b)])
+    scheme = Profile(scheme="minhash").index_scheme
+    matcher = Matcher(batch, scheme, scheme.bounds(None, None), exact)
+    assert stars(matcher).representative.tolist() == star.tolist()
+    assert groups(matcher).first.tolist() == [np.flatnonzero(part == each)[0] for each in part]
+
+
+@pytest.mark.parametrize("compares_texts", [False, True])
+@pytest.mark.parametrize("grouping", [groups, stars])
+def test_a_cluster_of_near_texts_costs_a_comparison_for_each(monkeypatch, grouping, compares_texts):
+    n = 1500
+    sketches = np.zeros((n, 128), dtype=np.uint8)
+    sketches[np.arange(n), np.random.default_rng(2).integers(0, 128, n)] = np.arange(n) % 255 + 1
+    compared = []
+    verified = Bounds.verified
+
+    def counted(bounds, sketching, a, left, b, right):
+        compared.append(len(left))
+        return verified(bounds, sketching, a, left, b, right)
+
+    monkeypatch.setattr(Bounds, "verified", counted)
+    batch, scheme = FingerprintBatch(fingerprints(sketches), sketches), Profile(scheme="minhash").index_scheme
+    names = np.column_stack([np.arange(n, dtype=np.uint64)] * 2)
+    exact = ExactSimilarity(0.5, names, lambda left, right: np.ones(len(left))) if compares_texts else None
+    tracemalloc.start()
+    found = grouping(Matcher(batch, scheme, scheme.bounds(None, None), exact))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.count == 1
+    assert sum(compared) <= 2 * n
+    assert peak < 20_000 * n
+
+
 def minhashed(n: int, folder: Path, *, compares_texts: bool) -> tuple[Groups, int]:
     """Groups of random sketches on disk, two in a thousand alike, and the most memory that they took."""
     chance, scheme = np.random.default_rng(n), Profile(scheme="minhash").index_scheme
