@@ -7,6 +7,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from io import BytesIO
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from simhbase.corpus.parquet import BINARY
 from simhbase.corpus.record import InputOptions, Raw, Reject, Source, SourceReject, too_long
 from simhbase.corpus.streams import WARC_BEGIN
 from simhbase.errors import BadInput
-from simhbase.packing import ZSTD_STEP, Unreadable
+from simhbase.packing import GZIP_STEP, ZSTD_STEP, Unreadable
 
 _HELD: Mapping[str, Literal["page", "text"]] = {
     "text/html": "page",
@@ -33,7 +34,7 @@ _LENGTH = re.compile("[0-9]{1,18}")
 _LINE_ENDS = re.compile(rb"[\r\n]+")
 _PARTIAL_CONTENT = 206
 _RANGE = re.compile("bytes 0-([0-9]{1,18})/([0-9]{1,18})")
-_GZIP = b"\x1f\x8b"
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _ZSTD_WINDOW = 8 << 20  # what servers may use (RFC 9659)
 _CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
 
@@ -363,36 +364,29 @@ def _unpacked(body: bytes, coding: str, most: int) -> bytes:
             with _saying_damage():
                 return _read(BrotliReader(BytesIO(body)), most)
         case "zstd":
-            return _unpacked_zstd(body, most)
+            unpacker = ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+            return _joined(body, unpacker.decompressobj, _ZSTD, ZSTD_STEP, most)
     raise BadInput(f"its content is not in the coding that it names, or that is not read ({coding[:50]})")
 
 
 def _inflated(body: bytes, wbits: int, most: int) -> bytes:
-    pieces, size = list[bytes](), 0
-    while body and size < most:
-        decompressor = zlib.decompressobj(wbits)
-        with _saying_damage():
-            pieces.append(decompressor.decompress(body, most - size))
-        size += len(pieces[-1])
-        if not decompressor.eof and size < most:
-            raise BadInput("its content ends in the middle")
-        body = decompressor.unused_data if decompressor.unused_data.startswith(_GZIP) else b""
-    return b"".join(pieces)
+    return _joined(body, partial(zlib.decompressobj, wbits), _GZIP, GZIP_STEP, most)
 
 
-def _unpacked_zstd(body: bytes, most: int) -> bytes:
-    pieces, size = list[bytes](), 0
-    while body and size < most:
-        decompressor = ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
-        for begin in range(0, len(body), ZSTD_STEP):  # a few bytes may mean gigabytes
+def _joined(body: bytes, new: Callable[[], Any], begin: bytes, step: int, most: int) -> bytes:
+    """The first bytes of all members, the second and further ones of which begin like this. step: a few bytes
+    may mean gigabytes."""
+    pieces, size, place = list[bytes](), 0, 0
+    while size < most and (place == 0 or body.startswith(begin, place)):
+        decompressor = new()
+        while size < most and not decompressor.eof:
+            if not (piece := body[place : place + step]):
+                raise BadInput("its content ends in the middle")
             with _saying_damage():
-                pieces.append(decompressor.decompress(body[begin : begin + ZSTD_STEP]))
+                pieces.append(decompressor.decompress(piece))
             size += len(pieces[-1])
-            if decompressor.eof or size >= most:
-                break
-        if not decompressor.eof and size < most:
-            raise BadInput("its content ends in the middle")
-        body = decompressor.unused_data + body[begin + ZSTD_STEP :]
+            place += len(piece)
+        place -= len(decompressor.unused_data)
     return b"".join(pieces)
 
 

@@ -249,6 +249,14 @@ def test_many_records_of_wrong_lengths_take_linear_time(tmp_path):
     assert process_time() - started < 5  # 60,000 copies of the rest took a minute
 
 
+@pytest.mark.parametrize(("coding", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
+def test_a_body_of_many_small_members_takes_linear_time(tmp_path, coding, pack):
+    archive = Archive().answer("http://x/1", pack(b"x") * 200_000, "text/plain", Content_Encoding=coding)
+    started = process_time()
+    assert texts(read(write(tmp_path / "x.warc", archive.data))) == [("http://x/1", "x" * 200_000)]
+    assert process_time() - started < 8  # copies of the rest for each member took a minute
+
+
 def test_a_length_of_many_digits_is_none(tmp_path):
     record = b"WARC/1.0\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\nx\r\n\r\n"
     ((_, _, reason),) = rejects(read(write(tmp_path / "x.warc", record)))
