@@ -12,6 +12,7 @@ from io import RawIOBase
 from itertools import count, islice, repeat
 from typing import Any, BinaryIO, Literal, cast
 
+from simhbase.corpus.arrow_sizes import Message, blocks, message_at
 from simhbase.corpus.fields import listed, with_field
 from simhbase.corpus.record import (
     ID_HINT,
@@ -38,7 +39,8 @@ BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do not 
 _END_OF_STREAM = _ARROW_STREAM + bytes(4)
 BATCH_ROWS = 16  # texts held at once; each may be large
 SHARED_BYTES = 32 << 20  # of copies of values that the rows of a batch share
-_PAGE_HEADER = re.compile(rb"\x15([\x80-\xff]{,9}[\0-\x7f])\x15([\x80-\xff]{,9}[\0-\x7f])", re.DOTALL)
+MOST_RATIO = 100  # of what is in memory to what is in a file, for what takes much; texts have 3 to 20
+_PAGE_HEADER = re.compile(rb"\x15([\x80-\xff]{,9}[\0-\x7f])" * 3, re.DOTALL)
 _PAGE_HEADER_BYTES, _DICTIONARY_PAGE = 32, 2
 BUFFER_BYTES = 1 << 20  # read buffer of a column; without it, a whole row group's column is read at once
 
@@ -53,17 +55,19 @@ def _opened(file: RawIOBase, options: InputOptions) -> _Parquet | _ArrowFile:
     """A reader of the file. Raises as pyarrow."""
     from pyarrow.parquet import ParquetFile
 
+    most_bytes = BATCH_ROWS * max(options.max_record_bytes, MAX_RECORD_BYTES)
     head = file.read(MAGIC_BYTES) or b""
     file.seek(0)
     if not head.startswith(MAGIC):
-        return _ArrowFile(file, is_stream=head.startswith(_ARROW_STREAM))
+        return _ArrowFile(file, most_bytes, is_stream=head.startswith(_ARROW_STREAM))
     table = ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
-    return _Parquet(file, table, BATCH_ROWS * max(options.max_record_bytes, MAX_RECORD_BYTES))
+    return _Parquet(file, table, most_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Parquet:
-    """A Parquet file, and a reader of it. most_bytes: of a page in memory."""
+    """A Parquet file, and a reader of it. most_bytes: of a page in memory, unless it is
+    large in the file, too."""
 
     file: RawIOBase
     table: Any
@@ -99,26 +103,31 @@ class _Parquet:
                 if (begin := min(begins, default=None)) is None:  # there are no rows
                     continue
                 self.file.seek(begin)
-                kind, size = page_kind_and_bytes(self.file.read(_PAGE_HEADER_BYTES) or b"")
-                if size > self.most_bytes:
-                    raise OSError(
-                        EFBIG,
-                        f"values of column {name} take {size:,} bytes of memory at once, "
-                        f"{self.most_bytes:,} are allowed (16 times max_record_bytes)",
-                    )
+                kind, size, packed = page_kind_and_bytes(self.file.read(_PAGE_HEADER_BYTES) or b"")
+                require_plausible(f"values of column {name}", packed, size, self.most_bytes)
                 shared += size if kind == _DICTIONARY_PAGE else 0
         return rows_at_once(shared)
 
 
-def page_kind_and_bytes(header: bytes) -> tuple[int, int]:
-    """Kind of a page of Parquet, and its size when unpacked: the first two fields of its header, as Thrift
-    writes integers. Zeros if the file ends here. Raises OSError for another header."""
+def require_plausible(what: str, packed: int, unpacked: int, most: int) -> None:
+    """Raise OSError for what takes more bytes of memory at once than that, and only a few in the file."""
+    if unpacked > most and unpacked > MOST_RATIO * packed:
+        raise OSError(
+            EFBIG,
+            f"{what} take {unpacked:,} bytes of memory at once, {most:,} are allowed for so few bytes of a "
+            f"file ({packed:,}): 16 times max_record_bytes",
+        )
+
+
+def page_kind_and_bytes(header: bytes) -> tuple[int, int, int]:
+    """Kind of a page of Parquet, and its size in memory and in the file: the first fields of its header, as
+    Thrift writes integers. Zeros if the file ends here. Raises OSError for another header."""
     found = _PAGE_HEADER.match(header)
     if found is None:
         if header:
             raise OSError("a page has another header than those of Parquet")
-        return 0, 0
-    return _integer(found[1]), _integer(found[2])
+        return 0, 0, 0
+    return _integer(found[1]), _integer(found[2]), _integer(found[3])
 
 
 def _integer(data: bytes) -> int:
@@ -134,17 +143,25 @@ def rows_at_once(shared: int) -> int:
 class _ArrowFile:
     """An Arrow file or stream, read like Parquet, batch by batch."""
 
-    def __init__(self, file: RawIOBase, *, is_stream: bool) -> None:
+    def __init__(self, file: RawIOBase, most_bytes: int, *, is_stream: bool) -> None:
         from pyarrow import ipc
 
         self._file = file
+        self._most_bytes = most_bytes
         self._reader: Any = ipc.open_stream(file) if is_stream else ipc.open_file(file)
         self._is_stream = is_stream
         self.schema_arrow = self._reader.schema
 
     def batches(self, _columns: list[str] | None) -> Iterator[Any]:
         """Rows in pieces, with all columns. Raises as pyarrow, also for a stream that has no end."""
+        dictionaries, places = ([], []) if self._is_stream else blocks(self._file)
+        for place in dictionaries:
+            self._require_plausible(place)
         for number in count() if self._is_stream else range(self._reader.num_record_batches):
+            if self._is_stream:
+                self._require_plausible_stream()
+            elif number < len(places):
+                self._require_plausible(places[number])
             try:
                 batch = self._reader.read_next_batch() if self._is_stream else self._reader.get_batch(number)
             except StopIteration:
@@ -154,6 +171,19 @@ class _ArrowFile:
                 _require_sound(column)
             rows = rows_at_once(sum(map(_shared_bytes, batch.columns)))
             yield from (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
+
+    def _require_plausible(self, place: int) -> Message | None:
+        """Raise OSError if the message there takes too much memory."""
+        if message := message_at(self._file, place):
+            require_plausible("rows", message.packed, message.unpacked, self._most_bytes)
+        return message
+
+    def _require_plausible_stream(self) -> None:
+        """The same for all messages up to the next one with rows."""
+        begin = place = self._file.tell()
+        while (message := self._require_plausible(place)) and not message.has_rows:
+            place = message.end
+        self._file.seek(begin)
 
     def _require_end(self) -> None:
         """Raise OSError if a stream ends without its mark, or if something follows it."""
@@ -212,7 +242,7 @@ def parquet_records(
             row += batch.num_rows
     except BadInput as error:
         yield SourceReject(source.name, None, None, str(error))
-    except (ArrowException, OSError) as error:
+    except (ArrowException, OSError, UnicodeDecodeError) as error:  # the last: of names of columns
         said = error.strerror if isinstance(error, OSError) else None  # from the system or a server
         if row:
             reason = f"it is damaged, and cannot be read from this row on ({_brief(error)})"

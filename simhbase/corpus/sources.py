@@ -159,14 +159,19 @@ def chunked(items: Iterable[Raw | Reject]) -> Iterator[Chunk]:
 
 
 class _CountedFile(io.RawIOBase):
-    """A file that counts its bytes as consumed when they are read."""
+    """A seekable file that counts its bytes as consumed when they are read.
+
+    Sizes in damaged files may be larger than memory, which Python takes before it reads.
+    """
 
     def __init__(self, file: BinaryIO, sources: Sources) -> None:
         self._file = file
         self._sources = sources
+        self._size = file.seek(0, io.SEEK_END)
+        file.seek(0)
 
     def read(self, size: int = -1, /) -> bytes:
-        data = self._file.read(size)
+        data = self._file.read(min(size, max(self._size - self._file.tell(), 0)))
         self._sources._done += len(data)
         return data
 

@@ -10,6 +10,7 @@ import sqlite3
 import struct
 import tarfile
 import zipfile
+from itertools import chain
 
 import polars as pl
 import pyarrow as pa
@@ -18,6 +19,8 @@ import zstandard
 from pyarrow import feather, ipc, orc
 
 import simhbase
+from simhbase.corpus import parquet
+from simhbase.corpus.arrow_sizes import blocks, message_at
 from simhbase.corpus.record import SourceReject
 from tests.command_line import texts as contents_of
 from tests.reading import json_lines, peak_of, read, texts, write
@@ -68,10 +71,10 @@ def test_a_stream_that_was_cut_between_two_batches_says_so(tmp_path, rows):
     assert "it was cut short: it has no mark of its end" in end.reason
 
 
-def boundaries(path):
+def boundaries(path, count=9):
     """Where the messages of a stream end, the first of which is its schema."""
     with path.open("rb") as file:
-        for _ in range(9):
+        for _ in range(count):
             ipc.read_message(file)
             yield file.tell()
 
@@ -120,6 +123,65 @@ def test_values_that_rows_share_are_not_unpacked_for_all_at_once(tmp_path, optio
         written.write_table(table)
     del column, table
     assert peak_of(tmp_path / "a.arrow", **options) < 60_000_000
+
+
+def test_a_name_of_a_column_that_is_not_utf8_is_damage(tmp_path):
+    as_stream(str(tmp_path / "a.arrow"))
+    data = (tmp_path / "a.arrow").read_bytes().replace(b"text\0", b"te\xffx\0")
+    (end,) = read(write(tmp_path / "b.arrow", data))
+    assert isinstance(end, SourceReject)
+    assert "it is damaged or was cut short" in end.reason
+
+
+def test_a_size_beyond_all_memory_is_damage(tmp_path):
+    with ipc.new_stream(str(tmp_path / "a.arrow"), TABLE.schema) as written:
+        written.write_table(TABLE)
+    ends = list(boundaries(tmp_path / "a.arrow", 2))
+    data = (tmp_path / "a.arrow").read_bytes()
+    with (tmp_path / "a.arrow").open("rb") as file:
+        size = message_at(file, ends[0]).packed
+    sizes = data.replace(struct.pack("<q", size), struct.pack("<q", 1 << 60))
+    assert sizes != data
+    (end,) = read(write(tmp_path / "b.arrow", sizes))
+    assert "it is damaged or was cut short" in end.reason
+
+
+@pytest.mark.parametrize("new", [ipc.new_stream, ipc.new_file])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_rows_that_take_much_memory_for_few_bytes_are_not_read(tmp_path, monkeypatch, new, is_shared):
+    monkeypatch.setattr(parquet, "MAX_RECORD_BYTES", 1 << 20)
+    column = pa.array(["x" * 20_000_000])
+    large = pa.table({"id": ["a"], "text": column.dictionary_encode() if is_shared else column})
+    packed = ipc.IpcWriteOptions(compression="zstd")
+    with new(str(tmp_path / "a.arrow"), large.schema, options=packed) as file:
+        if not is_shared:
+            file.write_table(pa.table({"id": ["b"], "text": ["small"]}))
+        file.write_table(large)
+    del column, large
+    assert peak_of(tmp_path / "a.arrow", max_record_bytes=1000) < 1_000_000
+    *records, end = read(tmp_path / "a.arrow", max_record_bytes=1000)
+    assert texts(records) == ([] if is_shared else [("b", "small")])
+    assert "rows take 20,00" in end.reason
+
+
+@pytest.mark.parametrize("new", [ipc.new_stream, ipc.new_file])
+@pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
+def test_sizes_of_messages_are_those_that_pyarrow_finds(tmp_path, new, compression):
+    path, sizes = tmp_path / "a.arrow", []
+    shared = TABLE.set_column(1, "text", TABLE["text"].dictionary_encode())
+    with new(str(path), shared.schema, options=ipc.IpcWriteOptions(compression=compression)) as file:
+        file.write_table(shared, max_chunksize=7)
+    with path.open("rb") as file:
+        places = [*chain(*blocks(file))] if new is ipc.new_file else list(boundaries(path))[:-1]
+        for place in places:
+            found = message_at(file, place)
+            file.seek(place)
+            message = ipc.read_message(file)
+            assert (found.has_rows, found.packed) == (message.type == "record batch", message.body.size)
+            assert compression or found.unpacked == found.packed
+            sizes.append(found.unpacked)
+    assert len(sizes) >= 8
+    assert sizes[0] > sum(len(text) for _, text in EXPECTED)  # the dictionary
 
 
 def tar(mode):

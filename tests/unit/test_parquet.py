@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from simhbase.corpus.parquet import page_kind_and_bytes
+from simhbase.corpus import parquet as parquet_input
+from simhbase.corpus.parquet import page_kind_and_bytes, require_plausible
 from simhbase.corpus.record import InputOptions, Record, Reject, SourceReject
 from simhbase.corpus.sources import Sources
 from tests.reading import json_lines, peak_of, read, rejects, texts, write
@@ -313,34 +314,42 @@ def test_one_text_that_all_rows_share_is_not_unpacked_for_all_at_once(tmp_path):
 
 @pytest.mark.parametrize("options", [{}, {"whole_rows": True}])
 def test_a_large_text_that_all_rows_share_is_unpacked_for_few_of_them(tmp_path, options):
-    columns = {"id": range(64), "text": ["x" * 10_000_000] * 64}
+    columns = {"id": range(16), "text": ["x" * 10_000_000] * 16}
     path = table(tmp_path / "x.parquet", columns, compression="zstd")
     assert path.stat().st_size < 10_000
     assert peak_of(path, **options) < 100_000_000
 
 
-def test_a_page_that_takes_much_memory_is_not_read(tmp_path):
-    columns = {"id": ["a"], "text": ["x" * 270_000_000]}
+def test_a_page_that_takes_much_memory_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_input, "MAX_RECORD_BYTES", 1 << 20)
+    columns = {"id": ["a"], "text": ["x" * 20_000_000]}
     path = table(tmp_path / "x.parquet", columns, compression="zstd", use_dictionary=False)
-    assert peak_of(path) < 1_000_000
-    ((_, _, reason),) = rejects(read(path))
-    assert reason == (
-        "it cannot be read: values of column text take 270,000,010 bytes of memory at once, 268,435,456 are "
-        "allowed (16 times max_record_bytes)"
+    assert peak_of(path, max_record_bytes=1000) < 1_000_000
+    ((_, _, reason),) = rejects(read(path, max_record_bytes=1000))
+    assert reason.startswith(
+        "it cannot be read: values of column text take 20,000,010 bytes of memory at once, 16,777,216 are "
+        "allowed for so few bytes of a file ("
     )
 
 
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
-        (b"", (0, 0)),
-        (b"\x15\x04\x15\x02\x15", (2, 1)),
-        (b"\x15\x00\x15\x80\x80\x80\x80\x08\x15", (0, 1 << 30)),
-        (b"\x15\x00\x15\xfe\xff\xff\xff\x0f\x15", (0, (1 << 31) - 1)),
+        (b"", (0, 0, 0)),
+        (b"\x15\x04\x15\x02\x15\x06\x2c", (2, 1, 3)),
+        (b"\x15\x00\x15\x80\x80\x80\x80\x08\x15\x02\x2c", (0, 1 << 30, 1)),
+        (b"\x15\x00\x15\xfe\xff\xff\xff\x0f\x15\x80\x01\x2c", (0, (1 << 31) - 1, 64)),
     ],
 )
 def test_headers_of_pages_tell_their_sizes(header, expected):
     assert page_kind_and_bytes(header) == expected
+
+
+def test_what_takes_much_memory_for_few_bytes_is_refused():
+    require_plausible("rows", packed=1, unpacked=1000, most=1000)
+    require_plausible("rows", packed=10, unpacked=1000, most=999)
+    with pytest.raises(OSError, match="rows take 1,001 bytes of memory at once, 1,000 are allowed"):
+        require_plausible("rows", packed=10, unpacked=1001, most=1000)
 
 
 def test_another_header_is_not_guessed():

@@ -1,0 +1,126 @@
+"""How much memory messages of Arrow take, by their headers: a few compressed bytes may mean gigabytes.
+
+pyarrow has no limit for this. The headers are flatbuffers, of which only the fields are read that tell it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import SEEK_END, RawIOBase
+from typing import Self
+
+_BEGIN = b"\xff\xff\xff\xff"
+_MAGIC = b"ARROW1"
+_DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
+_BUFFER_BYTES, _BLOCK_BYTES = 16, 24
+_NOT_COMPRESSED = -1
+_MOST_HEADER_BYTES = 64 << 20
+_DAMAGE = (struct.error, IndexError, ValueError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message: whether it has rows, the size of its body in the file and in memory, and where it ends."""
+
+    has_rows: bool
+    packed: int
+    unpacked: int
+    end: int
+
+
+def message_at(file: RawIOBase, begin: int) -> Message | None:
+    """The message at a position; None at the end, or if it is damaged, which reading it will tell."""
+    try:
+        return _message_at(file, begin)
+    except _DAMAGE:
+        return None
+
+
+def blocks(file: RawIOBase) -> tuple[list[int], list[int]]:
+    """Where the dictionaries and the batches of an Arrow file begin; nothing if it is damaged."""
+    end = file.seek(0, SEEK_END) - len(_MAGIC) - 4
+    try:
+        file.seek(end)
+        size = _number("<i", file.read(4) or b"", 0)
+        file.seek(end - size)
+        footer = _Table.of(file.read(size) or b"")
+        dictionaries, batches = (footer.vector(field, _BLOCK_BYTES) for field in (2, 3))
+        begins = [[_number("<q", footer.data, each) for each in found] for found in (dictionaries, batches)]
+    except _DAMAGE:
+        return [], []
+    return begins[0], begins[1]
+
+
+def _message_at(file: RawIOBase, begin: int) -> Message | None:
+    file.seek(begin)
+    head = file.read(8) or b""
+    size = _number("<i", head, 4)
+    if not head.startswith(_BEGIN) or not 0 < size <= _MOST_HEADER_BYTES:
+        return None
+    message = _Table.of(file.read(size) or b"")
+    kind, packed = message.number("<B", 1), message.number("<q", 3)
+    body, unpacked = begin + 8 + size, packed
+    if packed < 0:
+        raise IndexError(packed)
+    if kind in (_DICTIONARY_BATCH, _RECORD_BATCH):
+        batch = message.table(2) if kind == _RECORD_BATCH else message.table(2).table(1)
+        if batch.place(3):  # it is compressed
+            unpacked = sum(_unpacked_buffers(file, body, batch))
+    return Message(kind == _RECORD_BATCH, packed, unpacked, body + packed)
+
+
+def _unpacked_buffers(file: RawIOBase, body: int, batch: _Table) -> Iterator[int]:
+    """Sizes of compressed buffers in memory, which each begins with."""
+    for place in batch.vector(2, _BUFFER_BYTES):
+        offset, length = struct.unpack_from("<qq", batch.data, place)
+        if length > 0:
+            file.seek(body + offset)
+            size = _number("<q", file.read(8) or b"", 0)
+            yield length if size == _NOT_COMPRESSED else size
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table of a flatbuffer, whose fields are numbered from 0."""
+
+    data: bytes
+    begin: int
+
+    @classmethod
+    def of(cls, data: bytes) -> Self:
+        return cls(data, _number("<I", data, 0))
+
+    def place(self, field: int) -> int:
+        """Where a field is; 0 if it is missing."""
+        fields = self.begin - _number("<i", self.data, self.begin)
+        if 4 + 2 * field >= _number("<H", self.data, fields):
+            return 0
+        offset = _number("<H", self.data, fields + 4 + 2 * field)
+        return self.begin + offset if offset else 0
+
+    def number(self, form: str, field: int) -> int:
+        place = self.place(field)
+        return _number(form, self.data, place) if place else 0
+
+    def table(self, field: int) -> _Table:
+        return _Table(self.data, self._target(field))
+
+    def vector(self, field: int, size: int) -> range:
+        """Where the elements of a vector begin, given the size of each."""
+        if not self.place(field):
+            return range(0)
+        begin = self._target(field)
+        return range(begin + 4, begin + 4 + size * _number("<I", self.data, begin), size)
+
+    def _target(self, field: int) -> int:
+        place = self.place(field)
+        return place + _number("<I", self.data, place)
+
+
+def _number(form: str, data: bytes, place: int) -> int:
+    if place < 0:
+        raise IndexError(place)
+    number: int = struct.unpack_from(form, data, place)[0]
+    return number
