@@ -283,13 +283,20 @@ _FINGERPRINT_FIELD = (
 )
 
 
+_BY_SOURCE = option(
+    "--by-source folder|file",
+    "Count by folder or by file. [default: by the files and folders given]",
+    group="Output",
+    type=click.Choice(["folder", "file"]),
+)
 _OF_INPUTS = ("threads", "processes", "rejects", "max_rejects")
 
 
-def input_options(*, ids: bool = True, fingerprints: bool = False) -> Decorator:
+def input_options(*, ids: bool = True, fingerprints: bool = False, by_source: bool = False) -> Decorator:
     """Adds the options of commands that read documents; the command takes `inputs`, an Inputs.
 
-    ids: False for texts without ids; fingerprints: documents may have a fingerprint instead of a text.
+    ids: False for texts without ids; fingerprints: documents may have a fingerprint instead of a text;
+    by_source: the report counts sources.
     """
     options = [*_TEXTS[:2], *(_IDS if ids else ()), *_TEXTS[2:]]
     names = ["format", "html", "text_field", "encoding", "delimiter", "quoting"]
@@ -299,6 +306,10 @@ def input_options(*, ids: bool = True, fingerprints: bool = False) -> Decorator:
     if fingerprints:
         options += _FINGERPRINT_FIELD
         names += ("fingerprint_field", "fingerprint_base")
+    of_inputs = ["paths", *_OF_INPUTS]
+    if by_source:
+        options.append(_BY_SOURCE)
+        of_inputs.append("by_source")
 
     def decorate(function: Function) -> Function:
         @wraps(function)
@@ -306,7 +317,7 @@ def input_options(*, ids: bool = True, fingerprints: bool = False) -> Decorator:
             from simhbase.corpus.inputs import Inputs
 
             how = InputOptions(**{"id_from": "line"} | {name: kwargs.pop(name) for name in names})
-            others = {name: kwargs.pop(name) for name in ("paths", *_OF_INPUTS)}
+            others = {name: kwargs.pop(name) for name in of_inputs}
             given = {name: value for name, value in others.items() if value is not None}
             console = Console(consent=Consent(yes))
             function(*args, inputs=Inputs(options=how, watcher=console, **given), **kwargs)

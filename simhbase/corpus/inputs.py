@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from glob import has_magic
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast, get_args
 
 from simhbase.corpus.names import FORMATS_OF_PAGES, STDIN, format_of
 from simhbase.corpus.outputs import (
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from simhbase.frames import Documents, Texts
 
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
+BySource = Literal["folder", "file"]
+BY_SOURCE: tuple[BySource, ...] = get_args(BySource)
 
 _URL_AS_PATH = re.compile("[a-z][a-z0-9+.-]*:/")  # Path removes one slash
 
@@ -50,6 +52,7 @@ class Inputs:
     and memory for. rejects: file for rejected records, as JSON lines; max_rejects: the job fails above this
     number. watcher: receives progress and messages. rows: documents in place of files: a frame, or what else
     `Index.find_many` takes; options name their fields, and rows without ids are named by their number.
+    by_source: the sources of a report: each "file", or each "folder" with files; None: as given in `paths`.
 
     Raises UsageError for invalid arguments.
     """
@@ -62,6 +65,7 @@ class Inputs:
     max_rejects: float | None = None
     watcher: Watcher = NULL_WATCHER
     rows: Texts | GivenRows | None = field(default=None, repr=False)
+    by_source: BySource | None = None
 
     def __post_init__(self) -> None:
         """Accepts Path objects, too, and a single path, for untyped callers."""
@@ -74,6 +78,8 @@ class Inputs:
         several = [self.paths] if isinstance(self.paths, (str, Path)) else self.paths
         object.__setattr__(self, "paths", list(map(str, several)))
         require_some(self.threads, "threads")
+        if self.by_source not in (None, *BY_SOURCE):
+            raise UsageError(f"{self.by_source!r} is neither folder nor file", parameter="by_source")
         if self.processes is not None:
             require_some(self.processes, "processes")
             if not self._may_have_pages:

@@ -78,7 +78,7 @@ class Checkpoints:
         self._digest = hashlib.blake2b(digest_size=16)
         self._digests: deque[str] = deque()  # after each chunk read
         self._waiting: list[dict[str, Any]] = []  # parts not noted yet
-        self.sources = SourceCounts(inputs.paths)
+        self.sources = SourceCounts(inputs)
         self.kept_out = TopDuplicated()
 
     @property

@@ -176,7 +176,7 @@ def dedup(
         sketches = SpooledRows(folder, criteria.nothing.sketches)
         stack.callback(spooled.close)
         stack.callback(sketches.close)
-        sources = SourcesRead(inputs.paths)
+        sources = stack.enter_context(closing(SourcesRead(inputs, folder)))
         given = {"unique": unique, "duplicates": duplicates, "evidence": evidence}
         asked = {option: Path(path) for option, path in given.items() if path}
         rule = criteria.rule(least, chains=chains)

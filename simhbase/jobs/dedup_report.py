@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.corpus.record import Record
+from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.rejects import Counts
+from simhbase.corpus.spool import Spool
 from simhbase.jobs.groups import Groups
 from simhbase.jobs.pipeline import Batch
 from simhbase.jobs.source_report import (
     GATHERED_FROM,
-    Given,
+    SourceNames,
     SourceReport,
-    most_repeated,
+    rejects_of,
     warning_of_gathered,
+    weightiest,
 )
 from simhbase.text.difference import REPEATS_ITSELF
 
@@ -41,7 +45,8 @@ class DedupReport:
     in no group); duplicates: the others; duplicates_of_stored: those that match a stored document, with
     `against`; group_count: number of groups of two or more. unreadable_sources: files and folders that could
     not be read; unusable_sources: files of at least 10 records, of which fewer than a tenth could be used.
-    sources: the given files and folders in input order (if more than 100, those with the most duplicates).
+    sources: counts by source (see `Inputs.by_source`) in input order; if more than 100 (of files or
+    folders 1,000), those with the most duplicates, rejects and unreadable files.
     largest: the five largest groups. counts: rejected records and unreadable sources, by kind; if nothing
     could be read (`counts.nothing_read`), the command fails.
     """
@@ -61,33 +66,54 @@ class DedupReport:
 
 
 class SourcesRead:
-    """Remembers the source of each document. Takes two numbers per run of documents from one source."""
+    """Remembers the source of each document. Takes some numbers of memory a source; names of files are
+    on disk."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._given = Given(paths)
+    def __init__(self, inputs: Inputs, folder: Path) -> None:
+        self._given = SourceNames(inputs)
+        self._names = Spool(folder)
         self._numbers: dict[str, int] = {}
-        self._rejected: list[int] = []  # of each source
-        self._runs: list[tuple[int, int]] = []  # number of a source, number of documents in a row from it
+        self._documents, self._rejected, self._unreadable = array("q"), array("q"), array("q")
+        self._runs, self._sizes = array("q"), array("q")  # number of a source, documents in a row from it
+
+    def close(self) -> None:
+        self._names.close()
 
     def append(self, batch: Batch) -> None:
+        known = len(self._documents)
+        names: list[bytes] = []
         for source, run in self._given.runs(batch.items):
-            number = self._numbers.setdefault(source, len(self._numbers))
-            documents = sum(isinstance(item, Record) for item in run)
-            if number == len(self._rejected):
-                self._rejected.append(0)
-            self._rejected[number] += len(run) - documents
-            before = self._runs.pop()[1] if self._runs and self._runs[-1][0] == number else 0
-            self._runs.append((number, before + documents))
+            number = self._number(source)
+            if number == known + len(names):
+                names.append(source.encode("utf-8", "surrogateescape"))
+            rejected, unreadable = rejects_of(run)
+            documents = len(run) - rejected - unreadable
+            self._documents[number] += documents
+            self._rejected[number] += rejected
+            self._unreadable[number] += unreadable
+            if not self._runs or self._runs[-1] != number:
+                self._runs.append(number)
+                self._sizes.append(0)
+            self._sizes[-1] += documents
+        self._names.append(names)
+
+    def _number(self, source: str) -> int:
+        number = self._numbers.get(source)
+        if number is None:
+            if self._given.are_files:  # which may be very many, and come once
+                self._numbers.clear()
+            number = self._numbers[source] = len(self._documents)
+            for counts in (self._documents, self._rejected, self._unreadable):
+                counts.append(0)
+        return number
 
     def gathered(self, grouped: Groups, free: NDArray[np.bool_]) -> list[tuple[str, int, int, int, int]]:
         """Sources of which one document stands for more than half: source, number of its documents, those
         that the document stands for, its position, and the position of one of them. free: bool (n,), which
         of all documents were grouped."""
-        documents = [0] * len(self._numbers)
         # A document that stands for more than half of a source does so in one of its pieces.
         likely: dict[int, set[int]] = {}
         for number, size, part in self._pieces(free):
-            documents[number] += size
             stands, counts = np.unique(_kept_for(grouped, part)[1], return_counts=True)
             likely.setdefault(number, set()).update(stands[2 * counts > size].tolist())
         found: dict[tuple[int, int], tuple[int, int]] = {}  # number of documents, position of the first
@@ -98,34 +124,38 @@ class SourcesRead:
                 if len(taken):
                     count, example = found.get((number, kept), (0, int(taken[0])))
                     found[number, kept] = count + len(taken), example
-        names = list(self._numbers)
         return [
-            (names[number], documents[number], count, kept, example)
+            (self._name(number), self._documents[number], count, kept, example)
             for (number, kept), (count, example) in found.items()
-            if documents[number] >= GATHERED_FROM and 2 * count > documents[number]
+            if 2 * count > self._documents[number]
         ]
+
+    def _name(self, number: int) -> str:
+        return self._names.read([number])[0].decode("utf-8", "surrogateescape")
 
     def _pieces(self, free: NDArray[np.bool_]) -> Iterator[tuple[int, int, slice]]:
         """Pieces of sources, so that memory does not grow with documents: number of the source, number of
         documents, and those of them that were grouped. free: as in `gathered`."""
         start = place = 0
-        for number, size in self._runs:
+        for number, size in zip(self._runs, self._sizes, strict=True):
             for begin in range(start, start + size, PIECE):
                 those = free[begin : min(begin + PIECE, start + size)]
                 grouped = int(np.count_nonzero(those))
-                yield number, len(those), slice(place, place + grouped)
+                if self._documents[number] >= GATHERED_FROM:
+                    yield number, len(those), slice(place, place + grouped)
                 place += grouped
             start += size
 
-    def reports(self, unique: NDArray[np.bool_]) -> list[SourceReport]:
-        """Reports by source, in input order. unique: bool (n,), documents that are kept."""
-        documents, duplicates = [0] * len(self._numbers), [0] * len(self._numbers)
-        start = 0
-        for number, size in self._runs:
-            documents[number] += size
+    def reports(self, unique: NDArray[np.bool_]) -> tuple[SourceReport, ...]:
+        """Reports of the weightiest sources. unique: bool (n,), documents that are kept."""
+        duplicates, start = array("q", bytes(8 * len(self._documents))), 0
+        for number, size in zip(self._runs, self._sizes, strict=True):
             duplicates[number] += size - int(np.count_nonzero(unique[start : start + size]))
             start += size
-        return list(map(SourceReport.of, self._numbers, documents, duplicates, self._rejected))
+        counts = zip(self._documents, duplicates, self._rejected, self._unreadable, strict=True)
+        reports = (SourceReport.of(str(number), *each) for number, each in enumerate(counts))
+        found = weightiest(reports, self._given.most)
+        return tuple(replace(each, source=self._name(int(each.source))) for each in found)
 
 
 def _kept_for(grouped: Groups, part: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -183,7 +213,7 @@ def report_of(
         unreadable_sources=counts.unreadable_sources,
         unusable_sources=counts.unusable_sources,
         seconds=round(seconds, 3),
-        sources=most_repeated(sources),
+        sources=tuple(sources),
         largest=_largest(grouped, ids),
         counts=counts,
     )

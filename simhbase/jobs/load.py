@@ -54,7 +54,7 @@ from simhbase.jobs.kinds import NOTHING
 from simhbase.jobs.load_job import OF_UNIQUE_ONLY, WITH_RECORDS, Load
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.seen_ids import SeenIds
-from simhbase.jobs.source_report import Gathered, SourceReport, most_repeated, warnings_of
+from simhbase.jobs.source_report import Gathered, SourceReport, warnings_of
 from simhbase.jobs.unique import Loaded, claim_documents, find_duplicates, store_kept
 from simhbase.model import AddReport, Match
 from simhbase.profile import Profile, given_parameters, make_profile, without_sketches
@@ -86,10 +86,11 @@ class LoadReport:
     ones), updated (with a new fingerprint) and unchanged. duplicates: not stored, with `unique_only`;
     outdated: stored documents removed because their new text is a duplicate. unreadable_sources: files and
     folders that could not be read; unusable_sources: files of at least 10 records, of which fewer than a
-    tenth could be used. sources: the given files and folders in input order (if more than 100,
-    those with the most duplicates). largest: the five stored documents with the most duplicates (if more than
-    100,000 have any, the numbers may be too low by 1/100,000 of all duplicates). counts: rejected records and
-    unreadable sources, by kind; if nothing could be read (`counts.nothing_read`), the command fails.
+    tenth could be used. sources: counts by source (see `Inputs.by_source`) in input order; if more than 100
+    (of files or folders 1,000), those with the most duplicates, rejects and unreadable files. largest: the
+    five stored documents with the most duplicates (if more than 100,000 have any, the numbers may be too low
+    by 1/100,000 of all duplicates). counts: rejected records and unreadable sources, by kind; if nothing
+    could be read (`counts.nothing_read`), the command fails.
     new_store: True if this run created the store.
     """
 
@@ -249,7 +250,7 @@ class _LoadRun:
         self._rule = Rule(index.profile.index_scheme.rule(job.min_similarity))
         # A resumed run has seen a part of each source only.
         is_whole = log.before is None or not log.state.parts
-        self._gathered = Gathered(job.inputs.paths) if job.unique_only and is_whole else None
+        self._gathered = Gathered(job.inputs) if job.unique_only and is_whole else None
         self._files: dict[str, OutputFile | None] = {}
 
     def load(self) -> LoadReport:
@@ -476,7 +477,7 @@ class _LoadRun:
             unreadable_sources=counts.unreadable_sources,
             unusable_sources=counts.unusable_sources,
             seconds=round(monotonic() - start, 3),
-            sources=most_repeated(self._checkpoints.sources.reports()),
+            sources=self._checkpoints.sources.reports(),
             largest=self._checkpoints.kept_out.largest(),
             counts=counts,
         )

@@ -84,6 +84,8 @@ class Load:
             "files": {name: path and str(path) for name, path in self.files.items()},
             "options": [self.unique_only, self.min_similarity, self.skip_existing],
         }
+        if self.inputs.by_source:
+            arguments["by_source"] = self.inputs.by_source
         # ASCII, because file names may not be UTF-8.
         return hashlib.blake2b(json.dumps(arguments, sort_keys=True).encode(), digest_size=8).hexdigest()
 

@@ -1,20 +1,22 @@
-"""Counts by source: the files and folders given as inputs."""
+"""Counts by source: the files and folders given as inputs, or each file or folder of these."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 
+from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.paths import local_path
 from simhbase.corpus.record import Record, Reject, SourceReject
 from simhbase.corpus.remote import public_name
 
-SourceTally = tuple[int, int, int]  # documents, duplicates, rejects
-SOURCES = 100  # listed at most
+SourceTally = tuple[int, int, int, int]  # documents, duplicates, rejects, unreadable sources
+GIVEN_SOURCES, SOURCES = 100, 1000  # listed at most: of those given; of files or folders
 EMPTIED = 0.9  # share of a source's documents: more likely due to wrong matches than to real duplicates
 EMPTIED_FROM = 100  # documents
 GATHERED_FROM = 20  # documents of a source: of fewer, half are soon alike
@@ -23,10 +25,11 @@ COUNTED = 16  # documents that stand for others, of a source
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """Counts of one source: a given file or folder.
+    """Counts of one source: a file or folder.
 
     documents: without rejected ones; duplicates: documents whose representative is another, in any source;
-    removed: their share, 0 to 1; rejected: rejected records.
+    removed: their share, 0 to 1; rejected: rejected records; unreadable: files and folders that could not be
+    read.
     """
 
     source: str
@@ -34,50 +37,81 @@ class SourceReport:
     duplicates: int
     removed: float
     rejected: int
+    unreadable: int
 
     @classmethod
-    def of(cls, source: str, documents: int, duplicates: int, rejected: int) -> SourceReport:
-        return cls(source, documents, duplicates, round(duplicates / max(documents, 1), 4), rejected)
+    def of(cls, source: str, documents: int, duplicates: int, rejected: int, unreadable: int) -> SourceReport:
+        removed = round(duplicates / max(documents, 1), 4)
+        return cls(source, documents, duplicates, removed, rejected, unreadable)
+
+    @property
+    def weight(self) -> int:
+        """The more, the more somebody should look at the source."""
+        return self.duplicates + self.rejected + self.unreadable
 
 
-class Given:
-    """Finds the given file or folder that a file belongs to."""
+class SourceNames:
+    """Finds the source that a file belongs to: itself, its folder, or the given file or folder."""
 
-    def __init__(self, given: Sequence[str]) -> None:
+    def __init__(self, inputs: Inputs) -> None:
+        self._by, given = inputs.by_source, inputs.paths
+        self.are_files = self._by == "file"
+        self.most = GIVEN_SOURCES if self._by is None else SOURCES
         local = [str(Path(path)) for path in map(local_path, given) if path and os.path.isdir(path)]  # noqa: PTH112  # never raises
         # A URL with files below it is a folder.
         self._folders = [*local, *(public_name(each) for each in given if local_path(each) is None)]
 
     def runs(self, items: Iterable[Record | Reject]) -> Iterator[tuple[str, list[Record | Reject]]]:
-        """Runs of adjacent items of one source, without rejects of whole sources."""
+        """Runs of adjacent items of one source."""
         for file, some in groupby(items, attrgetter("source")):
-            if found := [item for item in some if not isinstance(item, SourceReject)]:
-                path = Path(file)
-                yield next((folder for folder in self._folders if path.is_relative_to(folder)), file), found
+            yield self._of(file), list(some)
+
+    def _of(self, file: str) -> str:
+        if self._by == "file":
+            return file
+        if self._by == "folder":
+            return file.rpartition("/")[0] or "."
+        path = Path(file)
+        return next((folder for folder in self._folders if path.is_relative_to(folder)), file)
+
+
+def rejects_of(run: Iterable[Record | Reject]) -> tuple[int, int]:
+    """Numbers of rejected records and of unreadable sources."""
+    kinds = [isinstance(item, SourceReject) for item in run if isinstance(item, Reject)]
+    return kinds.count(False), kinds.count(True)
 
 
 class SourceCounts:
-    """Counts of documents, duplicates and rejects, by source in input order."""
+    """Counts by source in input order, of a bounded number of sources: of more, those with the least
+    weight are left out."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._given = Given(paths)
+    def __init__(self, inputs: Inputs) -> None:
+        self._names = SourceNames(inputs)
         self._counts: dict[str, SourceTally] = {}
 
     def of(self, items: Sequence[Record | Reject], duplicates: Iterable[bool]) -> dict[str, SourceTally]:
         """Counts of some items, which are not added. duplicates: for each record, True if it is one."""
         is_duplicate, counts = iter(duplicates), dict[str, SourceTally]()
-        for source, run in self._given.runs(items):
+        for source, run in self._names.runs(items):
             documents = sum(isinstance(item, Record) for item in run)
             removed = sum(next(is_duplicate) for _ in range(documents))
-            counts[source] = _sum(counts.get(source), (documents, removed, len(run) - documents))
+            counts[source] = _sum(counts.get(source), (documents, removed, *rejects_of(run)))
         return counts
 
     def add(self, counts: Mapping[str, Sequence[int]]) -> None:
-        for source, (documents, duplicates, rejected) in counts.items():
-            self._counts[source] = _sum(self._counts.get(source), (documents, duplicates, rejected))
+        for source, tally in counts.items():
+            # The log of a load that an earlier version began has no numbers of unreadable sources.
+            documents, duplicates, rejected, *unreadable = tally
+            added = documents, duplicates, rejected, sum(unreadable)
+            self._counts[source] = _sum(self._counts.get(source), added)
+        if len(self._counts) > 2 * self._names.most:
+            *before, (last, tally) = self._counts.items()  # more of the last one may come
+            kept = weightiest((SourceReport.of(source, *each) for source, each in before), self._names.most)
+            self._counts = {each.source: self._counts[each.source] for each in kept} | {last: tally}
 
-    def reports(self) -> list[SourceReport]:
-        return [SourceReport.of(source, *counts) for source, counts in self._counts.items()]
+    def reports(self) -> tuple[SourceReport, ...]:
+        reports = (SourceReport.of(source, *counts) for source, counts in self._counts.items())
+        return weightiest(reports, self._names.most)
 
 
 class Gathered:
@@ -87,15 +121,15 @@ class Gathered:
     not every such source is found, and each that is found is one.
     """
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._given = Given(paths)
+    def __init__(self, inputs: Inputs) -> None:
+        self._names = SourceNames(inputs)
         self._documents: dict[str, int] = {}
         self._taken: dict[str, dict[str, tuple[int, str]]] = {}  # number of documents, and one of them
 
     def add(self, items: Iterable[Record | Reject], kept: Iterable[str | None]) -> None:
         """Add documents. kept: for each record the document that stands for it, None for itself."""
         stands = iter(kept)
-        for source, run in self._given.runs(items):
+        for source, run in self._names.runs(items):
             taken = self._taken.setdefault(source, {})
             records = [item for item in run if isinstance(item, Record)]
             self._documents[source] = self._documents.get(source, 0) + len(records)
@@ -134,13 +168,13 @@ def _note(taken: dict[str, tuple[int, str]], kept: str, document: str) -> None:
 
 
 def _sum(a: SourceTally | None, b: SourceTally) -> SourceTally:
-    return b if a is None else (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+    return b if a is None else (a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3])
 
 
-def most_repeated(sources: Sequence[SourceReport]) -> tuple[SourceReport, ...]:
-    """At most SOURCES sources, those with the most duplicates, in input order."""
-    numbers = sorted(range(len(sources)), key=lambda number: -sources[number].duplicates)[:SOURCES]
-    return tuple(sources[number] for number in sorted(numbers))
+def weightiest(sources: Iterable[SourceReport], most: int) -> tuple[SourceReport, ...]:
+    """The sources with the greatest weight, in input order."""
+    found = nlargest(most, enumerate(sources), key=lambda each: (each[1].weight, -each[0]))
+    return tuple(report for _, report in sorted(found, key=itemgetter(0)))
 
 
 def warnings_of(sources: Iterable[SourceReport]) -> list[str]:

@@ -153,9 +153,30 @@ def test_each_source_is_told_apart_and_those_nearly_gone_are_warned_of(tmp_path)
     ]
     report = result("dedup", "folder", "c.jsonl", "e.jsonl", cwd=tmp_path)
     assert report["sources"] == [
-        {"source": "folder", "documents": 120, "duplicates": 0, "removed": 0.0, "rejected": 0},
-        {"source": "c.jsonl", "documents": 4, "duplicates": 1, "removed": 0.25, "rejected": 0},
-        {"source": "e.jsonl", "documents": 100, "duplicates": 95, "removed": 0.95, "rejected": 0},
+        {
+            "source": "folder",
+            "documents": 120,
+            "duplicates": 0,
+            "removed": 0.0,
+            "rejected": 0,
+            "unreadable": 0,
+        },
+        {
+            "source": "c.jsonl",
+            "documents": 4,
+            "duplicates": 1,
+            "removed": 0.25,
+            "rejected": 0,
+            "unreadable": 0,
+        },
+        {
+            "source": "e.jsonl",
+            "documents": 100,
+            "duplicates": 95,
+            "removed": 0.95,
+            "rejected": 0,
+            "unreadable": 0,
+        },
     ]
     assert report["largest"] == [{"group": "a1", "documents": 96}, {"group": "a0", "documents": 2}]
     assert report["documents"] == sum(each["documents"] for each in report["sources"])
@@ -168,11 +189,35 @@ def test_a_folder_whose_file_was_named_before_is_one_source(tmp_path):
     assert found == [("folder", 120, 1), ("c.jsonl", 4, 0)]
 
 
+@pytest.mark.parametrize("command", [("dedup",), ("load", "--unique-only", "--store", "rocksdb:s.db")])
+def test_each_file_or_folder_is_counted_if_that_is_asked_for(tmp_path, command):
+    one, other = texts(2)
+    for folder in ("x", "y"):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+    documents(tmp_path / "in" / "x" / "a.jsonl", [one, other], prefix="a")
+    documents(tmp_path / "in" / "x" / "b.jsonl", [one], prefix="b")
+    (tmp_path / "in" / "y" / "c.jsonl").write_text("no json\n")
+    (tmp_path / "in" / "y" / "d.jsonl.gz").write_text("no gzip")
+    expected = {
+        "file": [
+            ("in/x/a.jsonl", 2, 0, 0, 0),
+            ("in/x/b.jsonl", 1, 1, 0, 0),
+            ("in/y/c.jsonl", 0, 0, 1, 0),
+            ("in/y/d.jsonl.gz", 0, 0, 0, 1),
+        ],
+        "folder": [("in/x", 3, 1, 0, 0), ("in/y", 0, 0, 1, 1)],
+    }
+    names = ("source", "documents", "duplicates", "rejected", "unreadable")
+    for by_source, sources in expected.items():
+        report = result(*command, "--by-source", by_source, "in", cwd=tmp_path, exit_code=3)
+        assert [tuple(map(each.get, names)) for each in report["sources"]] == sources
+
+
 def test_people_read_sources_where_there_are_several_and_groups_in_a_line(tmp_path):
     lines = run("dedup", *sources(tmp_path), cwd=tmp_path).stdout.decode().splitlines()
     assert lines[6] == "largest group  a1 (96 documents)"
-    assert lines[7:9] == ["sources", "  source   documents  duplicates  removed  rejected"]
-    assert lines[11] == "  e.jsonl  100        95          0.95     0"
+    assert lines[7:9] == ["sources", "  source   documents  duplicates  removed  rejected  unreadable"]
+    assert lines[11] == "  e.jsonl  100        95          0.95     0         0"
     alone = run("dedup", "folder", cwd=tmp_path).stdout.decode()
     assert "sources" not in alone
     assert "largest" not in alone
@@ -226,6 +271,7 @@ def test_what_matches_a_stored_document_is_its_duplicate_and_the_rest_is_grouped
     (source,) = report.pop("sources")
     assert source == {
         "source": "new.jsonl", "documents": 7, "duplicates": 4, "removed": 0.5714, "rejected": 1,
+        "unreadable": 0,
     }  # fmt: skip
     numbers = ("documents", "unique", "duplicates", "duplicates_of_stored", "group_count", "rejected")
     assert [report[name] for name in numbers] == [8, 3, 4, 3, 1, 1]
@@ -269,5 +315,7 @@ def test_of_very_many_sources_those_with_the_most_duplicates_are_named(tmp_path)
     assert len(report.sources) == 100
     assert [each.source for each in report.sources if each.duplicates] == [str(tmp_path / "103.jsonl")]
     assert simhbase.dedup(tmp_path).sources == (
-        type(report.sources[0])(str(tmp_path), documents=104, duplicates=1, removed=0.0096, rejected=0),
+        type(report.sources[0])(
+            str(tmp_path), documents=104, duplicates=1, removed=0.0096, rejected=0, unreadable=0
+        ),
     )

@@ -46,4 +46,4 @@ def test_a_rule_names_the_bounds_of_the_profile(profile, min_similarity, same, n
 def test_sources_of_many_documents_that_are_nearly_all_duplicates_are_warned_of(
     documents, duplicates, is_warned_of
 ):
-    assert bool(warnings_of([SourceReport.of("a", documents, duplicates, 0)])) == is_warned_of
+    assert bool(warnings_of([SourceReport.of("a", documents, duplicates, 0, 0)])) == is_warned_of

@@ -4,12 +4,13 @@ from random import Random
 
 import pytest
 
+from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import Record, Reject
 from simhbase.jobs.source_report import COUNTED, GATHERED_FROM, Gathered
 
 
 def said_of(kept: list[str | None], more: int = 0) -> list[str]:
-    found = Gathered(["a.jsonl"])
+    found = Gathered(Inputs("a.jsonl"))
     records = [Record("a.jsonl", number, f"d{number}", text="") for number in range(len(kept))]
     for start in range(0, len(kept), 7):  # batches
         found.add(
@@ -37,6 +38,6 @@ def test_among_many_that_stand_for_one_or_two_it_is_found_in_bounded_memory(seed
     (said,) = said_of(kept)
     count = int(said.split(": ")[1].split()[0])
     assert 700 - len(kept) / (COUNTED + 1) <= count <= 700
-    found = Gathered(["a.jsonl"])
+    found = Gathered(Inputs("a.jsonl"))
     found.add([Record("a.jsonl", n, f"d{n}", text="") for n in range(1000)], kept)
     assert len(found._taken["a.jsonl"]) <= COUNTED

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from simhbase.corpus.record import Record
-from simhbase.jobs import dedup_report
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.record import Record, Reject, SourceReject
+from simhbase.errors import UsageError
+from simhbase.jobs import dedup_report, source_report
 from simhbase.jobs.dedup_report import SourcesRead
 from simhbase.jobs.groups import Groups
+from simhbase.jobs.source_report import SourceCounts, SourceReport
 
 
-def sources_of(*sizes: int) -> SourcesRead:
-    """Sources a, b and so on, with numbers of documents."""
-    found = SourcesRead([])
+@pytest.fixture
+def sources(tmp_path: Path) -> Iterator[SourcesRead]:
+    with closing(SourcesRead(Inputs(), tmp_path)) as found:
+        yield found
+
+
+def append(sources: SourcesRead, *sizes: int) -> None:
+    """Documents of sources a, b and so on."""
     for name, size in zip("abcdef", sizes, strict=False):
-        record = Record(name, 1, "x")
-        found.append(SimpleNamespace(items=[record] * size))
-    return found
+        sources.append(SimpleNamespace(items=[Record(name, 1, "x")] * size))
 
 
 def groups_of(representative: np.ndarray) -> Groups:
@@ -28,23 +37,26 @@ def groups_of(representative: np.ndarray) -> Groups:
 
 
 @pytest.mark.parametrize("piece", [3, 10, 1 << 16])
-def test_a_document_that_stands_for_more_than_half_of_a_source_is_found_in_pieces(monkeypatch, piece):
+def test_a_document_that_stands_for_more_than_half_of_a_source_is_found_in_pieces(
+    sources, monkeypatch, piece
+):
     monkeypatch.setattr(dedup_report, "PIECE", piece)
     # 30 of a, of which 16 are like document 0; 40 of b, of which 20 are; 30 of c, all like document 1.
     representative = np.arange(100)
     representative[10:26] = 0
     representative[50:70] = 0
     representative[70:] = 1
-    found = sources_of(30, 40, 30).gathered(groups_of(representative), np.ones(100, dtype=bool))
+    append(sources, 30, 40, 30)
+    found = sources.gathered(groups_of(representative), np.ones(100, dtype=bool))
     assert found == [("a", 30, 16, 0, 10), ("c", 30, 30, 1, 70)]
 
 
-def test_documents_that_match_stored_ones_count_as_those_of_their_source():
+def test_documents_that_match_stored_ones_count_as_those_of_their_source(sources):
     free = np.ones(60, dtype=bool)
     free[:10] = False  # of a, as of others
     representative = np.arange(50)
     representative[21:] = 20
-    sources = sources_of(30, 30)
+    append(sources, 30, 30)
     found = sources.gathered(groups_of(representative), free)
     assert found == [("b", 30, 29, 20, 21)]
     unique = free.copy()
@@ -56,12 +68,11 @@ def test_documents_that_match_stored_ones_count_as_those_of_their_source():
     ]
 
 
-def test_memory_does_not_grow_with_documents():
+def test_memory_does_not_grow_with_documents(sources):
     documents = 1 << 21
     representative = np.arange(documents)
     representative[1::2] -= 1
     grouped, free = groups_of(representative), np.ones(documents, dtype=bool)
-    sources = SourcesRead([])
     for _ in range(documents >> 12):
         sources.append(SimpleNamespace(items=[Record("a", 1, "x")] * 4096))
     unique = grouped.unique
@@ -71,3 +82,59 @@ def test_memory_does_not_grow_with_documents():
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 4 * documents
+
+
+def test_rejects_and_unreadable_files_count_for_their_source(sources):
+    record, reject = Record("a", 1, "x"), Reject("a", 2, None, "bad")
+    sources.append(SimpleNamespace(items=[record, reject]))
+    sources.append(SimpleNamespace(items=[reject, SourceReject("a", None, None, "bad"), record]))
+    sources.append(SimpleNamespace(items=[SourceReject("\udcff", None, None, "bad")]))
+    assert sources.reports(np.ones(2, dtype=bool)) == (
+        SourceReport("a", 2, 0, 0.0, 2, 1),
+        SourceReport("\udcff", 0, 0, 0.0, 0, 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("by_source", "names"),
+    [
+        (None, ["folder", "b.jsonl"]),
+        ("folder", ["folder", "folder/in", "."]),
+        ("file", ["folder/a.jsonl", "folder/in/c.jsonl", "folder/in/d.jsonl", "b.jsonl"]),
+    ],
+)
+def test_sources_are_those_given_or_folders_or_files(tmp_path, monkeypatch, by_source, names):
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    files = ["folder/a.jsonl", "folder/in/c.jsonl", "folder/in/d.jsonl", "b.jsonl"]
+    inputs = Inputs(["folder", "b.jsonl"], by_source=by_source)
+    items = [Record(file, 1, file) for file in files]
+    found = SourceCounts(inputs)
+    found.add(found.of(items, [True, False, False, False]))
+    assert [(each.source, each.duplicates) for each in found.reports()] == [
+        (name, int(number == 0)) for number, name in enumerate(names)
+    ]
+    with pytest.raises(UsageError, match=r"^by_source: 'line' is neither folder nor file"):
+        Inputs("a", by_source="line")
+
+
+def test_of_many_sources_the_weightiest_are_kept_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(source_report, "SOURCES", 3)
+    inputs = Inputs(by_source="file")
+    counts = SourceCounts(inputs)
+    items = [Record(f"s{number:02}", 1, str(number)) for number in range(40)]
+    removed = [number in (5, 21, 38) for number in range(40)]
+    with closing(SourcesRead(inputs, tmp_path)) as sources:
+        for item, is_removed in zip(items, removed, strict=True):
+            counts.add(counts.of([item], [is_removed]))
+            sources.append(SimpleNamespace(items=[item]))
+        assert len(counts._counts) <= 7
+        assert counts.reports() == sources.reports(~np.array(removed))
+    assert [each.source for each in counts.reports()] == ["s05", "s21", "s38"]
+
+
+def test_counts_of_an_earlier_version_have_no_unreadable_sources():
+    counts = SourceCounts(Inputs("a"))
+    counts.add({"a": [3, 2, 1]})
+    counts.add({"a": [3, 2, 1, 1]})
+    assert counts.reports() == (SourceReport("a", 6, 4, 0.6667, 2, 1),)
