@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 from simhbase.corpus.arrow_sizes import Message, blocks, message_at
 from simhbase.corpus.fields import listed, with_field
+from simhbase.corpus.parquet_sizes import first_pages
 from simhbase.corpus.record import (
     ID_HINT,
     MAX_RECORD_BYTES,
@@ -61,16 +62,17 @@ def _opened(file: RawIOBase, options: InputOptions) -> _Parquet | _ArrowFile:
     if not head.startswith(MAGIC):
         return _ArrowFile(file, most_bytes, is_stream=head.startswith(_ARROW_STREAM))
     table = ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
-    return _Parquet(file, table, most_bytes)
+    return _Parquet(file, table, first_pages(file), most_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Parquet:
-    """A Parquet file, and a reader of it. most_bytes: of a page in memory, unless it is
-    large in the file, too."""
+    """A Parquet file, a reader of it, and where its columns begin. most_bytes: of a page in memory, unless it
+    is large in the file, too."""
 
     file: RawIOBase
     table: Any
+    first_pages: list[list[tuple[str, int]]]
     most_bytes: int
 
     @property
@@ -94,14 +96,9 @@ class _Parquet:
 
     def _batch_rows(self, group: int, columns: list[str] | None) -> int:
         """How many rows are read at once. Raises OSError for pages that take too much memory."""
-        described, shared = self.table.metadata.row_group(group), 0
-        for number in range(described.num_columns):
-            column = described.column(number)
-            name = column.path_in_schema
+        shared = 0
+        for name, begin in self.first_pages[group] if group < len(self.first_pages) else ():
             if columns is None or any(f"{name}.".startswith(f"{each}.") for each in columns):
-                begins = filter(None, (column.dictionary_page_offset, column.data_page_offset))
-                if (begin := min(begins, default=None)) is None:  # there are no rows
-                    continue
                 self.file.seek(begin)
                 kind, size, packed = page_kind_and_bytes(self.file.read(_PAGE_HEADER_BYTES) or b"")
                 require_plausible(f"values of column {name}", packed, size, self.most_bytes)

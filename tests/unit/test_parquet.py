@@ -12,12 +12,13 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
 from simhbase.corpus import parquet as parquet_input
 from simhbase.corpus.parquet import page_kind_and_bytes, require_plausible
+from simhbase.corpus.parquet_sizes import first_pages
 from simhbase.corpus.record import InputOptions, Record, Reject, SourceReject
 from simhbase.corpus.sources import Sources
 from tests.reading import json_lines, peak_of, read, rejects, texts, write
@@ -350,6 +351,43 @@ def test_what_takes_much_memory_for_few_bytes_is_refused():
     require_plausible("rows", packed=10, unpacked=1000, most=999)
     with pytest.raises(OSError, match="rows take 1,001 bytes of memory at once, 1,000 are allowed"):
         require_plausible("rows", packed=10, unpacked=1001, most=1000)
+
+
+@pytest.mark.parametrize("dictionary", [False, True])
+@pytest.mark.parametrize("rows", [0, 30])
+def test_the_places_of_pages_are_those_that_pyarrow_tells(tmp_path, rows, dictionary):
+    more = pa.struct([("a", pa.struct([("b", pa.string())])), ("c", pa.list_(pa.float64()))])
+    columns = {
+        "id": range(rows),
+        "text": ["x" * 50] * rows,
+        "more": pa.array([{"a": {"b": "y"}, "c": [1.5, None]}] * rows, more),
+        "day": pa.array([date(2024, 1, 1)] * rows, pa.date32()),
+    }
+    path = table(tmp_path / "x.parquet", columns, row_group_size=7, use_dictionary=dictionary)
+    told = parquet.read_metadata(path)
+    with path.open("rb", buffering=0) as file:
+        found = first_pages(file)
+    assert len(found) == told.num_row_groups
+    for number, group in enumerate(found):
+        described = told.row_group(number)
+        columns_told = [described.column(each) for each in range(described.num_columns)]
+        expected = [
+            (each.path_in_schema, min(filter(None, (each.dictionary_page_offset, each.data_page_offset))))
+            for each in columns_told
+            if each.data_page_offset or each.dictionary_page_offset
+        ]
+        assert group == expected
+
+
+@given(st.integers(0, 10_000), st.binary(min_size=1, max_size=4))
+@settings(max_examples=300)
+def test_no_damage_of_a_footer_raises_anything(tmp_path_factory, at, damage):
+    path = table(tmp_path_factory.mktemp("parquet") / "x.parquet", A)
+    data = bytearray(path.read_bytes())
+    size = int.from_bytes(data[-8:-4], "little")
+    begin = len(data) - 8 - at % (size + 8)
+    data[begin : begin + len(damage)] = damage
+    assert isinstance(first_pages(io.BytesIO(data)), list)
 
 
 def test_another_header_is_not_guessed():
