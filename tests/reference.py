@@ -176,17 +176,34 @@ def replacements(variants: CharacterTable) -> Mapping[str, str]:
 
 
 def tokens(text: str, variants: CharacterTable | None = None) -> list[str]:
-    """Runs of Han through jieba itself, other runs of letters, marks and digits whole."""
+    """Runs of Han through jieba itself, of scripts without spaces as pairs of characters, and other runs of
+    letters, marks and digits whole. A joiner belongs to the run that it is in."""
     found: list[str] = []
     run, kind = "", None
     for character in normalise(text, variants) + " ":
-        this = "han" if is_han(character) else "word" if is_word(character) else None
+        this = kind if kind and character in "\u200c\u200d" else kind_of(character)
         if this != kind and run:
-            found += jieba.cut(run, HMM=True) if kind == "han" else [run]
+            found += words_of_run(run, kind)
             run = ""
         kind = this
         run += character if this else ""
     return found
+
+
+def kind_of(character: str) -> str | None:
+    if is_han(character):
+        return "han"
+    if not is_word(character):
+        return None
+    return "unspaced" if has("".join(rf"\p{{{script}}}" for script in UNSPACED), character) else "word"
+
+
+def words_of_run(run: str, kind: str | None) -> list[str]:
+    if kind == "han":
+        return list(jieba.cut(run, HMM=True))
+    if kind == "unspaced" and len(run) > 1:
+        return [run[place : place + 2] for place in range(len(run) - 1)]
+    return [run]
 
 
 def words(text: str, options: FeatureOptions) -> list[str]:

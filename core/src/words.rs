@@ -1,5 +1,6 @@
-//! Words: jieba's segmentation of runs of Han by its dictionary and hidden Markov model, and runs of letters,
-//! marks and digits elsewhere. Rare Han characters are words by themselves, as in jieba.
+//! Words: jieba's segmentation of runs of Han by its dictionary and hidden Markov model, overlapping pairs of
+//! characters of Thai, Lao, Khmer and Burmese runs, which no spaces part, and runs of letters, marks and digits
+//! elsewhere. Rare Han characters are words by themselves, as in jieba.
 
 use crate::dictionary::{Dictionary, END_HAN, FIRST_HAN, LONGEST};
 use crate::normal::{Normal, PROPERTIES, WORD};
@@ -13,6 +14,7 @@ enum Kind {
     Word,
     Alone,
     Han,
+    Unspaced,
 }
 
 /// True for characters that jieba's dictionary and model may know.
@@ -25,10 +27,18 @@ fn kind(point: u32) -> Kind {
     match point {
         _ if is_han(point) => Kind::Han,
         0x3400..0x4DC0 | END_HAN..0xA000 => Kind::Alone,
-        0x200C | 0x200D => Kind::Word, // joiners that the normal form keeps
-        _ if PROPERTIES.get(point) & WORD != 0 => Kind::Word,
-        _ => Kind::Break,
+        _ if is_joiner(point) => Kind::Word,
+        _ if PROPERTIES.get(point) & WORD == 0 => Kind::Break,
+        // Blocks, because marks that other scripts use, too, count as letters of these in PROPERTIES.
+        0x0E00..0x0F00 | 0x1000..0x10A0 | 0x1780..0x1800 => Kind::Unspaced, // Thai and Lao, Burmese, Khmer
+        0xA9E0..0xAA00 | 0xAA60..0xAA80 | 0x116D0..0x11700 => Kind::Unspaced, // Burmese, extended
+        _ => Kind::Word,
     }
+}
+
+/// True for joiners, which the normal form keeps between letters: they belong to the run that they are in.
+fn is_joiner(point: u32) -> bool {
+    matches!(point, 0x200C | 0x200D)
 }
 
 /// Words of the dictionary that begin at a character.
@@ -70,12 +80,19 @@ impl Cutter {
             let of_run = kind(points[at]);
             let begin = at;
             at += 1;
-            if matches!(of_run, Kind::Word | Kind::Han) {
-                at += points[at..].iter().take_while(|&&point| kind(point) == of_run).count();
-            }
+            at += match of_run {
+                Kind::Word | Kind::Unspaced => {
+                    points[at..].iter().take_while(|&&point| kind(point) == of_run || is_joiner(point)).count()
+                }
+                Kind::Han => points[at..].iter().take_while(|&&point| is_han(point)).count(),
+                Kind::Alone | Kind::Break => 0,
+            };
             match of_run {
                 Kind::Han => self.segment(points, begin, at, dictionary),
-                Kind::Word | Kind::Alone => self.tokens.push((begin as u32, at as u32)),
+                Kind::Unspaced if at - begin > 1 => {
+                    self.tokens.extend((begin as u32..at as u32 - 1).map(|first| (first, first + 2)));
+                }
+                Kind::Word | Kind::Alone | Kind::Unspaced => self.tokens.push((begin as u32, at as u32)),
                 Kind::Break => {}
             }
         }

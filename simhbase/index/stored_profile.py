@@ -2,7 +2,7 @@
 
 Writers with different parameters would fill an index with fingerprints that cannot match each other. So the
 profile is written last when tables are created (tables without one are incomplete), and every open compares
-the given parameters with the stored ones, and this machine's fingerprints of twenty fixed texts with the
+the given parameters with the stored ones, and this machine's fingerprints of fixed texts with the
 creator's.
 """
 
@@ -48,7 +48,7 @@ _PIECE = 1 << 20  # HBase refuses cells over 10 MiB
 
 @lru_cache(maxsize=1)
 def probes() -> tuple[str, ...]:
-    """Twenty fixed texts whose fingerprints identify a pipeline."""
+    """Fixed texts whose fingerprints identify a pipeline."""
     return tuple(orjson.loads((Path(__file__).parents[1] / "probes.json").read_bytes()))
 
 

@@ -16,10 +16,8 @@ SHORT = 140  # characters
 FRAME = 30  # characters at the start or end of a text that others may share
 LEAST = 100  # texts: no hints for fewer
 FRAMED, UNSPACED, ESCAPED = 0.2, 0.5, 0.05  # shares of all texts
-# Scripts without spaces that jieba does not segment: a sentence is one word.
-_UNSPACED = re.compile(
-    "[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9d\u0e01-\u0e5b\u0e81-\u0edf\u1780-\u17f9\u1000-\u109f\uaa60-\uaa7f]{4}"
-)
+# Kana, which no spaces part and jieba does not segment: a run is one word.
+_UNSPACED = re.compile("[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9d]{4}")
 _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _SEARCHED = 300  # characters of a text
 

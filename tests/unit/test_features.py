@@ -12,6 +12,7 @@ from simhbase.text.features import FeatureOptions, tokens
 from simhbase.text.idf import SCALE, IdfTable, jieba_table
 from simhbase.text.jaccard import shingle_sets
 from simhbase.text.normalise import normalise
+from tests import reference
 
 FIRST, SECOND = np.array([0]), np.array([1])
 
@@ -33,6 +34,20 @@ def test_combining_marks_stay_with_their_letters():
 
 def test_rare_han_characters_are_tokens_of_their_own_as_in_jieba():
     assert tokens("中国鿎鿏㐀㐁人民") == ["中国", "鿎", "鿏", "㐀", "㐁", "人民"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("ไทย1 ก", ["ไท", "ทย", "1", "ก"]),
+        ("ລາວabc", ["ລາ", "າວ", "abc"]),
+        ("ខ្\u200bម", ["ខ្", "ម"]),
+        ("ក\u200cខ", ["ក\u200c", "\u200cខ"]),
+        ("လူ၏", ["လူ"]),
+    ],
+)
+def test_thai_lao_khmer_and_burmese_runs_are_pairs_of_characters(text, found):
+    assert tokens(text) == found == reference.tokens(text)
 
 
 def test_full_width_and_half_width_texts_have_the_same_tokens():

@@ -1,4 +1,4 @@
-"""Known answers: tokens and fingerprints of the twenty fixed texts under every kind of profile.
+"""Known answers: tokens and fingerprints of the fixed texts under every kind of profile.
 
 To add texts or profiles:
 python -m tests.unit.test_golden > tests/golden/fingerprints.json

@@ -1,4 +1,4 @@
-"""Known answers: signatures, sketches, bands and fingerprints of the twenty fixed texts.
+"""Known answers: signatures, sketches, bands and fingerprints of the fixed texts.
 
 To add texts or forms:
 python -m tests.unit.test_minhash_golden > tests/golden/minhash.json
