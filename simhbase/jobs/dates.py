@@ -37,7 +37,9 @@ _RFC_2822 = re.compile(
     rf"(?:[A-Za-z]{{3}}, ?)?\d{{1,2}} [A-Za-z]{{3}} \d{{4}} \d{{2}}:\d{{2}}(?::\d{{2}})?"
     rf"(?: (?:{_ZONE}))?(?: \([^)]*\))?"
 )
-_CTIME = "%a %b %d %H:%M:%S %Y"
+_IN_UTC = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*?)(?: \+0000)? (?:UTC|GMT)")
+# ctime, and days with the month's name.
+_WITH_NAMES = ("%a %b %d %H:%M:%S %Y", "%d %b %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y")
 # A fraction of four digits or fewer may be a date: 2024.9.
 _NUMBER = re.compile(r"([+-]?)(\d{1,20}|\d{5,20}\.\d+)")
 _WHOLE = re.compile(r"([+-]?\d{1,20})\.0+")
@@ -169,6 +171,8 @@ def _moment(text: str, order: DateOrder | None) -> datetime:
     """Raises ValueError."""
     with suppress(ValueError):
         return datetime.fromisoformat(text)
+    if found := _IN_UTC.fullmatch(text):
+        return datetime.fromisoformat(f"{found[1]}+00:00")
     if found := _YEAR_FIRST.fullmatch(text):
         year, _, month, day, *time = found.groups()
         return _of(year, month, day or "1", time)
@@ -180,7 +184,10 @@ def _moment(text: str, order: DateOrder | None) -> datetime:
         return _of(parts["y"], parts["m"], parts["d"], time)
     if _RFC_2822.fullmatch(text):
         return parsedate_to_datetime(text)
-    return datetime.strptime(text, _CTIME)  # without an offset it is UTC
+    for form in _WITH_NAMES:
+        with suppress(ValueError):
+            return datetime.strptime(text, form)  # without an offset it is UTC
+    raise ValueError(text)
 
 
 def _of(year: str, month: str, day: str, time: list[str | None]) -> datetime:
