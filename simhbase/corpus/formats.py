@@ -24,11 +24,13 @@ from simhbase.corpus.streams import WARC_BEGIN, split_lines, unpacked_text, wide
 from simhbase.corpus.utf8 import Utf8
 from simhbase.packing import Rereadable, Resumption, Unreadable
 from simhbase.text.encoding import is_wide
+from simhbase.text.html import stated_encoding
 
 _SPREAD_OUT = {
     b"[": "jq -c '.[]'",
     b"{": "jq -c .",
 }  # first lines, and commands that fix them
+_OF_PAGES = ("html", "warc")  # formats
 _OF_TEXTS = ("text", "warc")  # formats whose records are whole texts
 
 
@@ -43,10 +45,43 @@ def raw_records(
     about the source."""
     is_converted = options.encoding == "auto" or (is_wide(options.encoding) and file_format != "warc")
     items = _records(source, file, file_format, options, note)
-    if is_converted and file_format != "html":  # pages state their own encoding
-        yield from _in_utf8(items, source, file_format, note)
-    else:
-        yield from items
+    if is_converted and file_format != "html":
+        items = _in_utf8(items, source, file_format, note)
+    yield from _with_encoding_of_pages(items, source, options, note) if file_format in _OF_PAGES else items
+
+
+def _with_encoding_of_pages(
+    items: Iterator[Raw | Reject], source: Source, options: InputOptions, note: Callable[[str], None]
+) -> Iterator[Raw | Reject]:
+    """All records. Pages that neither their server nor themselves state the encoding of have the one of the
+    options, or what auto finds, or are rejected."""
+    notes: set[str] = set()
+    for item in items:
+        if isinstance(item, Reject) or item.holds != "page" or item.encoding or _is_utf8(item.data):
+            yield item
+        elif encoding := stated_encoding(item.data):
+            yield item._replace(encoding=encoding)
+        elif options.encoding != "auto":
+            yield item._replace(encoding=options.encoding)
+        else:
+            utf8 = Utf8(notes.add)
+            utf8.decide([item.data])
+            if _is_utf8(data := utf8.converted(item.data)):
+                yield item._replace(data=data)
+            else:
+                page_id = item.id.decode(errors="replace") if isinstance(item.id, bytes) else item.id
+                reason = "the page is not UTF-8 and states no encoding: name its encoding with --encoding"
+                yield Reject(item.source, item.line, page_id, reason)
+    for found in notes:
+        note(f"{source.name}: pages that state no encoding are {found}")
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _in_utf8(

@@ -148,10 +148,22 @@ def problem_of_part(part: str, encoding: str) -> str | None:
 def _is_part_of_characters(character: str, encoding: str) -> bool:
     """True if the byte of an ASCII character may be the second byte of another one."""
     for lead in range(0x80, 0x100):
+        both = bytes([lead, ord(character)])
         with suppress(UnicodeDecodeError):
-            decoder = codecs.getincrementaldecoder(encoding)()
-            if not decoder.decode(bytes([lead, ord(character)])).endswith(character):
+            text = codecs.getincrementaldecoder(encoding)().decode(both)
+            if text and not text.endswith(character):
                 return True
+            if not text and _goes_on(both, encoding):
+                return True
+    return False
+
+
+def _goes_on(begin: bytes, encoding: str) -> bool:
+    """True if a third byte may follow two of a character."""
+    for third in range(0x100):
+        with suppress(UnicodeDecodeError):
+            codecs.getincrementaldecoder(encoding)().decode(begin + bytes([third]))
+            return True
     return False
 
 

@@ -24,6 +24,11 @@ _MANY_ATTRIBUTES = re.compile(
     rf"""<[a-zA-Z][^\s/>]*+(?:[\s/]++[^\s/>=]++"""
     rf"""(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"']*+))?+){{{_MOST_ATTRIBUTES + 1}}}"""
 )
+_STATED_WITHIN = 1 << 13  # bytes
+_STATED = re.compile(
+    rb"""<meta\s[^>]*?\bcharset\s*=\s*["']?\s*(?P<meta>[\w.:-]+)|^\s*<\?xml\s[^>]*?\bencoding\s*=\s*["'](?P<xml>[\w.:-]+)""",
+    re.IGNORECASE,
+)
 _HIDDEN = '[style*="visibility"]'
 
 
@@ -55,6 +60,18 @@ def extract_html(html: str | bytes, encoding: str | None = None) -> str:
         comments=False,
     )
     return text.replace(_MARK, "")
+
+
+def stated_encoding(html: bytes) -> str | None:
+    """The encoding that a page states at its beginning, or None. Names that browsers do not know are none."""
+    from resiliparse.parse.encoding import map_encoding_to_html5
+
+    found = _STATED.search(html[:_STATED_WITHIN])
+    if found is None:
+        return None
+    label = (found["meta"] or found["xml"]).decode("latin-1")
+    name: str | None = map_encoding_to_html5(label, False)
+    return name
 
 
 def _show_hidden(document: Any) -> None:

@@ -162,6 +162,21 @@ def test_a_delimiter_of_excel_must_not_be_a_part_of_characters(tmp_path):
     assert texts(read(path)) == [("a", "这是一个中国人写的中文句子")]
 
 
+@pytest.mark.parametrize(
+    "encoding", ["euc-jp", "euc-kr", "shift_jis", "big5", "gb18030", "koi8-r", "utf-16-le"]
+)
+def test_a_comma_is_a_delimiter_in_all_these_encodings(tmp_path, encoding):
+    text = "Да" if encoding == "koi8-r" else "大"
+    path = write(tmp_path / "x.csv", f"id,text\na,{text}\n".encode(encoding))
+    assert texts(read(path, encoding=encoding)) == [("a", text)]
+
+
+@pytest.mark.parametrize(("delimiter", "encoding"), [("0", "gb18030"), ("|", "gbk"), ("|", "shift_jis")])
+def test_a_part_of_characters_is_no_delimiter(delimiter, encoding):
+    with pytest.raises(UsageError, match=r"is also the second one of other characters"):
+        InputOptions(delimiter=delimiter, encoding=encoding)
+
+
 def test_few_lines_that_look_like_rows_in_a_cell_are_said(tmp_path):
     path = write(tmp_path / "x.csv", b'id,text\na,"one\nb,c\nd,e"\nf,"g\nh,i"\nj,"k\nl"\n')
     items, notes = noted(path)

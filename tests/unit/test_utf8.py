@@ -10,7 +10,7 @@ import pytest
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Reject
 from simhbase.corpus.sources import Sources
-from tests.reading import write
+from tests.reading import read, write
 
 CHINESE = "美国总统在白宫举行记者会，宣布新的贸易政策，这是他第一次说明政府的计划。"
 
@@ -116,6 +116,48 @@ def test_other_encodings_are_refused_whole_and_with_advice(tmp_path, contents, e
                 "not UTF-8: name its encoding with --encoding ("
             )
         assert reading.notes == []
+
+
+def page_of(text, head=""):
+    return f"<html><head>{head}</head><body><article><p>{text}</p></article></body></html>"
+
+
+@pytest.mark.parametrize(("contents", "encoding"), OTHERS)
+def test_pages_that_state_no_encoding_are_refused_unless_it_is_named(tmp_path, contents, encoding):
+    for text in contents:
+        path = write(tmp_path / "x.html", page_of(text).encode(encoding, "ignore"))
+        if path.read_bytes().isascii():
+            continue
+        (item,) = read(path)
+        reason = "the page is not UTF-8 and states no encoding: name its encoding with --encoding"
+        assert (item.id, item.reason) == (str(path), reason)
+        right = text.encode(encoding, "ignore").decode(encoding)
+        assert read(path, encoding=encoding)[0].text.split() == right.split()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '<meta charset="{}">',
+        "<META http-equiv=Content-Type content='text/html; charset={}'>",
+        '<meta name="x" content="y">\n<meta\n charset = {} >',
+    ],
+)
+def test_pages_are_read_as_they_state(tmp_path, head):
+    for contents, encoding in (
+        (KOREAN, "euc-kr"),
+        (JAPANESE, "euc-jp"),
+        (RUSSIAN, "koi8-r"),
+        (GERMAN, "iso-8859-1"),
+    ):
+        path = write(tmp_path / "x.html", page_of(contents[0], head.format(encoding)).encode(encoding))
+        assert read(path)[0].text == contents[0]
+        assert read(path, encoding="big5")[0].text == contents[0]
+
+
+def test_pages_in_gb18030_that_state_nothing_are_found_and_said(tmp_path):
+    path = write(tmp_path / "x.html", page_of(CHINESE).encode("gb18030"))
+    assert found(path) == ([CHINESE], [f"{path}: pages that state no encoding are GB18030, not UTF-8"])
 
 
 @pytest.mark.parametrize(
