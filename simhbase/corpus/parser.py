@@ -87,7 +87,7 @@ class Parser:
             if self.options.id_from != "text":
                 record_id = self._id(raw, self._given_id(raw, fields))
             is_text = self.options.fingerprint_field is None
-            text = self._text(raw, fields) if is_text else None
+            text, title = self._text(raw, fields) if is_text else (None, None)
             fingerprint = None if is_text else self._fingerprint(raw, fields)
             if record_id is None and text is not None:
                 text_id = blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
@@ -95,7 +95,8 @@ class Parser:
             value, tags = self._value(raw, fields), self._tags(raw, fields)
             line = fields.text.strip().encode() if fields and self.options.whole_rows else None
             name = record_id or ""
-            return Record(raw.source, raw.line, name, text, fingerprint, line, value, tags, raw.is_named)
+            found = text, fingerprint, line, value, tags, raw.is_named, title
+            return Record(raw.source, raw.line, name, *found)
         except BadInput as error:
             return Reject(raw.source, raw.line, record_id, str(error))
 
@@ -124,13 +125,14 @@ class Parser:
             raise BadInput(problem)
         return record_id
 
-    def _text(self, raw: Raw, fields: _Object | None) -> str:
+    def _text(self, raw: Raw, fields: _Object | None) -> tuple[str, str | None]:
+        """The text, and its title if it is a page."""
         if raw.holds == "page":  # its encoding is stated by the page or its server
             return extract_html(raw.data, raw.encoding)
         text = self._content(raw, fields)
         if not isinstance(text, str):
             raise self._wrong_content(text, "a text")
-        return extract_html(text) if self.options.html else text
+        return extract_html(text) if self.options.html else (text, None)
 
     def _fingerprint(self, raw: Raw, fields: _Object | None) -> int:
         value = self._content(raw, fields)

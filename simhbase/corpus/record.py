@@ -220,7 +220,7 @@ class Record(NamedTuple):
 
     json: with `whole_rows` its JSON line, in UTF-8 and without line break (see with_its_id for ids with a
     prefix), or that of a whole row; None in other formats. value: for choosing which duplicate to keep, if
-    present. is_named: as in Raw.
+    present. is_named: as in Raw. title: of a page.
     """
 
     source: str
@@ -232,6 +232,7 @@ class Record(NamedTuple):
     value: Value | None = None
     tags: Tags = ()
     is_named: bool = True
+    title: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from simhbase.corpus.parquet import MAGIC_BYTES, column_types, is_columnar, parq
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import FoundSource, LeftOut, Listed, expand, local_path
 from simhbase.corpus.prepared import of_certain_base
-from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, Source, SourceReject
+from simhbase.corpus.record import Chunk, Format, InputOptions, Raw, Reject, Source, SourceReject
 from simhbase.corpus.remote import expand_url
 from simhbase.packing import Rereadable
 
@@ -60,6 +60,15 @@ class Sources:
                     return None
                 total += size
         return total
+
+    def formats(self) -> Iterator[Format]:
+        """The formats of all files, by their names. Walks all folders, unless the options say the format."""
+        if self._options.format is not None:
+            yield self._options.format
+            return
+        for found in self._found():
+            if isinstance(found, FoundSource):
+                yield format_of(found.source.name) or "jsonl"
 
     def column_types(self) -> Mapping[str, Any]:
         """Arrow types of the columns of the first Parquet file; empty if there is none."""

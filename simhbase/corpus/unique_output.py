@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path, PurePath
 
 from simhbase.corpus.csv_output import csv_form
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.names import SUFFIXES, format_of
+from simhbase.corpus.names import SUFFIXES, WITHOUT_FIELDS, format_of
 from simhbase.corpus.outputs import (
     LINES,
     NOTHING,
@@ -23,8 +25,9 @@ from simhbase.corpus.outputs import (
     plain_target,
 )
 from simhbase.corpus.parquet_output import is_table_of, parquet_form
-from simhbase.corpus.record import Format
+from simhbase.corpus.record import Format, Record
 from simhbase.corpus.sources import Sources
+from simhbase.corpus.trim import in_one_schema, with_its_id
 from simhbase.errors import UsageError
 
 _NOT_WRITTEN = {"text": "plain text", "html": "HTML", "warc": "WARC", "arrow": "Arrow"}
@@ -72,6 +75,19 @@ def unique_file(
         case _:
             form = LINES
     return OutputFile(path, keep_partial=keep_partial, keep=keep, form=form)
+
+
+def unique_trim(inputs: Inputs) -> Callable[[Record], Record]:
+    """The trim for records that may be written to a file of unique documents: JSON lines and tables stay as
+    they are, except for made and prefixed ids. If an input has no fields, all get one schema."""
+    options = inputs.options
+    has_field = options.id_from == "field"
+    if any(each in WITHOUT_FIELDS for each in Sources(inputs.paths, options).formats()):
+        id_field, text_field = options.id_field, options.text_field
+        return partial(in_one_schema, id_field=id_field, text_field=text_field, has_field=has_field)
+    if has_field and not options.id_prefix:
+        return lambda record: record
+    return partial(with_its_id, id_field=options.id_field, has_field=has_field)
 
 
 def unique_is_finished(path: Path, kept: KeptBeginning) -> bool:

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from simhbase.corpus.given import GivenRows
 from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.names import WITHOUT_FIELDS
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Value
 from simhbase.corpus.spool import SpooledRows
-from simhbase.corpus.trim import measured, text_only, unique_trim, without_content
-from simhbase.corpus.unique_output import require_written
+from simhbase.corpus.trim import measured, text_only, without_content
+from simhbase.corpus.unique_output import require_written, unique_trim
 from simhbase.corpus.watcher import ProgressOnly, Watcher
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
@@ -183,7 +184,7 @@ def dedup(
         stored_rule = stored.rule if stored else rule
         files = DedupFiles(stack, asked, inputs, folder, rule, stored_rule, spooled_texts)
         rows = None if inputs.rows is None else RowsSeen(GivenRows.of(inputs.rows, options))
-        trim = unique_trim(options) if unique else text_only if spooled_texts else without_content
+        trim = unique_trim(inputs) if unique else text_only if spooled_texts else without_content
         if preferred and preferred.field is None:
             trim = partial(measured, trim)
         fingerprinter = None if options.fingerprint_field else criteria.profile.fingerprinter()
@@ -291,7 +292,7 @@ class _Values:
     def __init__(self, preferred: Preference, options: InputOptions, watcher: Watcher) -> None:
         if preferred.field is None and options.fingerprint_field is not None:
             raise UsageError("fingerprints have no length: give the texts", parameter="keep")
-        if preferred.field is not None and options.format in ("text", "html", "lines", "warc"):
+        if preferred.field is not None and options.format in WITHOUT_FIELDS:
             raise UsageError(f"documents of format {options.format} have no fields", parameter="keep")
         self._preferred = preferred
         self._watcher = watcher

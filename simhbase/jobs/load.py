@@ -31,8 +31,8 @@ from simhbase.corpus.outputs import (
     unique_line,
 )
 from simhbase.corpus.rejects import Counts, Rejects
-from simhbase.corpus.trim import unique_trim, without_content
-from simhbase.corpus.unique_output import unique_file, unique_is_finished
+from simhbase.corpus.trim import without_content
+from simhbase.corpus.unique_output import unique_file, unique_is_finished, unique_trim
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import (
     BadInput,
@@ -315,7 +315,7 @@ class _LoadRun:
 
     def _batches(self, seen: SeenIds) -> Generator[Batch, None, None]:
         inputs = self._job.inputs
-        trim = unique_trim(inputs.options) if self._job.unique or self._job.new else without_content
+        trim = unique_trim(inputs) if self._job.unique or self._job.new else without_content
         work = fingerprinting(inputs.options, self._index, trim)
         return inputs.each(work, partial(self._checkpoints.remaining, seen=seen))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from simhbase.errors import BadInput
 from simhbase.text.encoding import decode
@@ -32,12 +32,19 @@ _STATED = re.compile(
 _HIDDEN = '[style*="visibility"]'
 
 
-def extract_html(html: str | bytes, encoding: str | None = None) -> str:
+class Page(NamedTuple):
+    """The main text of a page, "" if it has none, and its title, None if it has none."""
+
+    text: str
+    title: str | None
+
+
+def extract_html(html: str | bytes, encoding: str | None = None) -> Page:
     """Extract the main text of a page, without markup, navigation, comments, scripts and hidden elements.
 
     Bytes are decoded as UTF-8 if valid, else by `encoding` (from the HTTP header), else by the encoding that
     the page declares or looks like; invalid bytes become U+FFFD. Broken markup is parsed as in browsers.
-    Returns "" for a page without text. Raises BadInput for a tag with more than 1,000 attributes.
+    Raises BadInput for a tag with more than 1,000 attributes.
     """
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
@@ -59,7 +66,8 @@ def extract_html(html: str | bytes, encoding: str | None = None) -> str:
         alt_texts=False,
         comments=False,
     )
-    return text.replace(_MARK, "")
+    title = " ".join((tree.title or "").replace(_MARK, "").split())
+    return Page(text.replace(_MARK, ""), title or None)
 
 
 def stated_encoding(html: bytes) -> str | None:

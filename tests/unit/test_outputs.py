@@ -4,14 +4,17 @@ import os
 import threading
 from pathlib import Path
 
+import orjson
 import pytest
 
 from simhbase.corpus import outputs
+from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import OutputBusy, OutputFile, duplicate_line, reject_line, unique_line
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Reject
 from simhbase.corpus.sources import Sources
-from simhbase.corpus.trim import unique_trim, with_its_id
+from simhbase.corpus.trim import with_its_id
+from simhbase.corpus.unique_output import unique_trim
 from simhbase.errors import SimhbaseError
 
 
@@ -250,5 +253,55 @@ def test_a_reject_of_half_a_surrogate_pair_is_written_as_an_escape():
 
 def test_a_line_of_a_document_whose_id_was_made_has_it():
     record = Record("a.jsonl", 3, "a.jsonl:3", text="t", json=b'{"text": "t"}')
-    trim = unique_trim(InputOptions(id_from="line"))
+    trim = unique_trim(Inputs(["a.jsonl"], InputOptions(id_from="line")))
     assert unique_line(trim(record)) == b'{"text":"t","id":"a.jsonl:3"}'
+
+
+PAGE = "<title>On foxes</title><p>The quick brown fox jumps over the lazy dog</p>"
+FIELDS = {"id": 7, "text": "a text", "lang": "en", "source": "wire"}
+
+
+def unique_of(paths, **options):
+    inputs = Inputs(paths, InputOptions(whole_rows=True, **options))
+    trim = unique_trim(inputs)
+    chunks = Sources(inputs.paths, inputs.options).chunks()
+    return [
+        orjson.loads(unique_line(trim(record)))
+        for chunk in chunks
+        for record in Parser(inputs.options).parse(chunk)
+    ]
+
+
+@pytest.mark.parametrize("fields", ["jsonl", "csv"])
+def test_documents_of_mixed_inputs_have_one_schema(tmp_path, fields):
+    rows, page, plain = (tmp_path / name for name in (f"a.{fields}", "b.html", "c.txt"))
+    if fields == "jsonl":
+        rows.write_bytes(orjson.dumps(FIELDS))
+    else:
+        rows.write_text("id,text,lang,source\n7,a text,en,wire\n")
+    page.write_text(PAGE)
+    plain.write_text("plain words")
+    assert unique_of([tmp_path]) == [
+        {"id": "7", "text": "a text", "lang": "en", "source": "wire", "title": None},
+        {
+            "id": "b.html",
+            "text": "The quick brown fox jumps over the lazy dog",
+            "source": str(page),
+            "title": "On foxes",
+        },
+        {"id": "c.txt", "text": "plain words", "source": str(plain), "title": None},
+    ]
+
+
+def test_one_schema_has_the_names_of_the_fields_that_are_read(tmp_path):
+    rows, page = tmp_path / "a.jsonl", tmp_path / "b.html"
+    rows.write_text('{"url": "u", "body": "a text", "text": "other"}')
+    page.write_text(PAGE)
+    one, other = unique_of([rows, page], id_field="url", text_field="body", id_prefix="p/")
+    assert one == {"url": "p/u", "body": "a text", "text": "other", "source": str(rows), "title": None}
+    assert list(other) == ["url", "body", "source", "title"]
+
+
+def test_json_lines_without_other_inputs_stay_as_they_are(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(orjson.dumps(FIELDS))
+    assert unique_of([tmp_path]) == [FIELDS]

@@ -84,14 +84,14 @@ def test_refuses_an_unknown_encoding_of_nothing() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_main_text_of_a_page_holds_the_article_and_no_boilerplate(name: str) -> None:
-    text = extract_html(page(name))
+    text = extract_html(page(name)).text
     assert [phrase for phrase in EXPECTED[name]["keep"] if phrase not in text] == []
     assert [phrase for phrase in EXPECTED[name]["drop"] if phrase in text] == []
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_page_in_bytes_reads_as_the_same_page_in_text(name: str) -> None:
-    assert extract_html(page(name).encode()) == extract_html(page(name))
+    assert extract_html(page(name).encode()).text == extract_html(page(name)).text
 
 
 @pytest.mark.parametrize("declared", ["gbk", "gb2312", "GB18030", "x-gbk"])
@@ -99,51 +99,53 @@ def test_reads_bytes_as_the_page_declares_them(declared: str) -> None:
     html = (
         f'<meta http-equiv=Content-Type content="text/html; charset={declared}"><p>朱镕基说：㐀、😀、中文</p>'
     )
-    assert extract_html(html.encode("gb18030")) == "朱镕基说：㐀、😀、中文"
+    assert extract_html(html.encode("gb18030")).text == "朱镕基说：㐀、😀、中文"
 
 
 def test_reads_valid_utf8_as_utf8_whatever_the_page_declares() -> None:
     html = '<meta charset="gbk"><p>正文在这里</p>'
-    assert extract_html(html.encode()) == extract_html(codecs.BOM_UTF8 + html.encode()) == "正文在这里"
+    assert (
+        extract_html(html.encode()).text == extract_html(codecs.BOM_UTF8 + html.encode()).text == "正文在这里"
+    )
 
 
 def test_guesses_the_encoding_of_a_page_that_declares_none() -> None:
     html = page("chinese_news.html").replace('<meta charset="utf-8">', "")
-    assert extract_html(html.encode("gb18030")) == extract_html(html)
+    assert extract_html(html.encode("gb18030")).text == extract_html(html).text
 
 
 def test_a_wrong_byte_costs_a_page_one_character() -> None:
     html = '<meta charset="utf-8"><p>正文第一句。'.encode() + b"\xff" + "正文第二句。</p>".encode()
-    assert extract_html(html) == "正文第一句。\ufffd正文第二句。"
+    assert extract_html(html).text == "正文第一句。\ufffd正文第二句。"
 
 
 def test_keeps_single_characters_between_tags() -> None:
-    assert extract_html("<p>不<b>要</b>走</p><p> 好 </p>") == "不要走 好"
+    assert extract_html("<p>不<b>要</b>走</p><p> 好 </p>").text == "不要走 好"
 
 
 def test_drops_what_is_not_displayed_but_not_what_a_script_will_show() -> None:
     html = '<p style="display:none">藏起来的字</p><div style="visibility: hidden"><p>稍后显示的正文</p></div>'
-    assert extract_html(html) == "稍后显示的正文"
+    assert extract_html(html).text == "稍后显示的正文"
 
 
 @pytest.mark.parametrize(
     "html", ["", b"", "<html></html>", "<head><title>通知</title></head>", "<script>x</script>"]
 )
 def test_a_page_without_text_gives_none(html: str | bytes) -> None:
-    assert extract_html(html) == ""
+    assert extract_html(html).text == ""
 
 
 def test_text_without_markup_is_its_own_main_text() -> None:
-    assert extract_html("just text & more") == "just text & more"
+    assert extract_html("just text & more").text == "just text & more"
 
 
 def test_a_lone_surrogate_does_no_harm() -> None:
-    assert extract_html("<p>before \ud800 after</p>") == "before ? after"
+    assert extract_html("<p>before \ud800 after</p>").text == "before ? after"
 
 
 def test_a_page_nested_without_end_is_read_whole() -> None:
     deep = 100_000  # looking for its main text would take minutes
-    assert extract_html("<div>" * deep + "text" + "</div>" * deep) == "text"
+    assert extract_html("<div>" * deep + "text" + "</div>" * deep).text == "text"
 
 
 def test_the_extractor_is_loaded_by_pages_only() -> None:
@@ -187,6 +189,12 @@ def test_the_main_text_takes_time_linear_in_a_page(part: str) -> None:
 def test_a_tag_with_thousands_of_attributes_is_refused() -> None:
     """The parser compares each with all others: 16,000 took half a second, and ten times as many a minute."""
     attributes = " ".join(f"data-{number}='>'" for number in range(1000))
-    assert extract_html(f"<p {attributes}>some words</p>") == "some words"
+    assert extract_html(f"<p {attributes}>some words</p>").text == "some words"
     with pytest.raises(BadInput, match="more than 1,000 attributes"):
         extract_html(f"<p {attributes} more=x>some words</p>")
+
+
+def test_the_title_of_a_page_is_kept_in_one_line():
+    page = "<title>\n 一 &amp; two\n</title><p>words</p>"
+    assert extract_html(page) == ("words", "一 & two")
+    assert extract_html("<title> </title><p>words</p>").title is None
