@@ -356,9 +356,9 @@ class _Shared:
 
     def split(self, most: int) -> tuple[_Shared, _Shared]:
         """The drawers with at most so many members, and the others."""
-        arrays = self.positions, self.segments, self.sizes
         place = int(np.searchsorted(self.sizes, most, side="right"))
-        return _Shared(*(each[:place] for each in arrays)), _Shared(*(each[place:] for each in arrays))
+        small = _Shared(self.positions[:place], self.segments[:place], self.sizes[:place])
+        return small, _Shared(self.positions[place:], self.segments[place:], self.sizes[place:])
 
     def members(self) -> list[NDArray[np.int64]]:
         """The positions in each drawer, ascending."""

@@ -213,8 +213,8 @@ class SimHashScheme:
     ) -> Iterator[Pairs]:
         """All near pairs among n fingerprints, each once, unordered, in batches of bounded size.
 
-        crowds: where MinHash puts the members of large drawers (see `sharing_batches`). Their pairs, which may
-        not be near, are left out unless a smaller drawer comes first.
+        crowds: where MinHash puts the members of large drawers (see `sharing_batches`). Their pairs, which
+        may not be near, are left out unless a smaller drawer comes first.
         """
         k, reach = (0, bounds.bits) if self.reach > self.k else (bounds.bits, 0)
         values = fingerprints.values[:]  # they may be indexed lazily

@@ -166,8 +166,8 @@ class CandidateGraph:
         if not self.crowds:
             return left, right
         lefts, rights = [left], [right]
-        for numbers, members in self.crowds.pairs(fingerprints):
-            one, other = self._of_documents(documents[numbers], members, chosen)
+        for firsts, members in self.crowds.pairs(fingerprints):
+            one, other = self._of_documents(documents[firsts], members, chosen)
             lefts.append(one)
             rights.append(other)
         pairs = np.unique(np.column_stack([np.concatenate(lefts), np.concatenate(rights)]), axis=0)

@@ -117,7 +117,7 @@ class Matcher:
         crowds: list[NDArray[np.int64]] = []
         named = self._chosen(documents)
 
-        def near(left: Numbers, right: Numbers) -> NDArray[np.bool_]:
+        def near(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]:
             # Only drawers of sketches are crowds.
             assert self.scheme.sketching is not None
             sketches = named.sketches
@@ -199,7 +199,8 @@ def groups(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
         root = merge_components(root, pairs.left, pairs.right)
 
     def apart(left: Numbers, right: Numbers) -> NDArray[np.bool_]:
-        return root[left] != root[right]
+        are_apart: NDArray[np.bool_] = root[left] != root[right]
+        return are_apart
 
     candidates = matcher.candidates(values.first, connect if matcher.exact is None else None)
     for batch in candidates.batches(COMPARED_AT_ONCE):
@@ -227,8 +228,8 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
 
     In input order, appending documents does not change the groups of earlier ones. In another order, a new
     representative takes its matches out of their groups. Takes 4 bytes for each near pair of distinct
-    fingerprints (8 if texts are compared), and at most twice as much while collecting them. Members of a large
-    drawer of MinHash take as much, their pairs nothing.
+    fingerprints (8 if texts are compared), and at most twice as much while collecting them. Members of a
+    large drawer of MinHash take as much, their pairs nothing.
     """
     values = matcher.distinct(np.arange(len(matcher.fingerprints)) if order is None else order)
     documents = values.first if order is None else order[values.first]
@@ -249,7 +250,8 @@ def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.
     members, similarities = [leader[:0]], [np.empty(0)]  # of those with another leader: few
 
     def free(left: Numbers, right: Numbers) -> NDArray[np.bool_]:
-        return leader[right] == right
+        are_free: NDArray[np.bool_] = leader[right] == right
+        return are_free
 
     for batch in batches:
         leading = batch[leader[batch] == batch]
