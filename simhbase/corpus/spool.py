@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from simhbase.errors import SimhbaseError
 from simhbase.slices import Numbers
 
-IN_MEMORY = 16 << 20  # bytes of rows
+IN_MEMORY = 64 << 20  # bytes of rows
 _DENSE = 4  # if at least one in 4 rows of a range is wanted, the whole range is read
 _BLOCK_BYTES = 4 << 10  # read at once of other rows, some of which are beside each other
 _MOST_BYTES = 1 << 30  # of one call, which reads at most 2 GiB

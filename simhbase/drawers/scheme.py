@@ -24,6 +24,7 @@ from simhbase.fingerprint.minhash import COUNTED, SketchParameters
 from simhbase.fingerprint.pipeline import TextFingerprint
 from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.progress import Progress, counting, no_progress
+from simhbase.slices import Numbers
 
 Distances = NDArray[np.uint8] | NDArray[np.int64]
 
@@ -56,9 +57,9 @@ class Bounds:
         self,
         sketching: SketchParameters,
         a: NDArray[np.uint8],
-        left: NDArray[np.int64],
+        left: Numbers,
         b: NDArray[np.uint8],
-        right: NDArray[np.int64],
+        right: Numbers,
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Compare the sketches of `a` at left (m,) with those of `b` at right (m,). Returns the number of
         differing slots, and whether it is within bounds: two arrays (m,)."""

@@ -161,7 +161,7 @@ class CandidateGraph:
         chosen: tells which pairs to keep."""
         fingerprints = self.fingerprint[documents]
         near = self.near.joined(fingerprints)
-        numbers = np.repeat(np.arange(len(documents)), self.near.lengths(fingerprints))
+        numbers: Numbers = np.repeat(np.arange(len(documents)), self.near.lengths(fingerprints))
         left, right = self._of_documents(documents[numbers], near, chosen)
         if not self.crowds:
             return left, right
@@ -187,7 +187,7 @@ class CandidateGraph:
         """Chosen pairs of documents with those that have other fingerprints: (m,) twice."""
         left = np.repeat(left, self.members.lengths(fingerprints))
         right = self.members.joined(fingerprints)
-        after = np.flatnonzero(right > left)
+        after: NDArray[np.int64] = np.flatnonzero(right > left)
         after = after[chosen(left[after], right[after])]
         return left[after], right[after]
 

@@ -54,4 +54,4 @@ def test_a_full_disk_names_the_folder(tmp_path):
         files_up_to(8 << 20),
         pytest.raises(SimhbaseError, match=f"spool documents to {tmp_path}"),
     ):
-        rows.append(np.zeros((32 << 10, 1024), np.uint8))
+        rows.append(np.zeros((80 << 10, 1024), np.uint8))

@@ -1,0 +1,58 @@
+"""Near-duplicates planted among real texts, removed by simhbase and by its peers: processor time, memory,
+what is found and what is kept.
+
+python -m tests.bench.planted CORPUS.parquet: columns n (the place of a row), id, text, kind and of.
+Rows of kind near02, near05 and exact are copies of the row whose id is `of`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import orjson
+import pyarrow.parquet as pq
+
+from tests.bench import planted_program
+from tests.bench.peers import ALONE, NotMeasured, output_of, python_with
+from tests.bench.report import Cell, Table, render
+
+PACKAGES = {"simhbase": (), "rensa": ("rensa", "pyarrow"), "datasketch": ("datasketch", "pyarrow")}
+PLANTED = {"near02", "near05", "exact"}
+
+
+def measure(corpus: Path) -> Table:
+    table = pq.read_table(corpus, columns=["n", "id", "kind", "of"]).to_pydict()
+    number = {document: str(n) for n, document, kind in _rows(table, "n", "id", "kind") if kind == "base"}
+    pairs = [(str(n), number[of]) for n, kind, of in _rows(table, "n", "kind", "of") if kind in PLANTED]
+    rows: list[list[Cell]] = []
+    for name in PACKAGES:
+        try:
+            rows.append([name, *row(name, corpus, pairs)])
+        except NotMeasured as failure:
+            rows.append([name, str(failure), "", "", ""])
+        print(*rows[-1], sep=", ", file=sys.stderr)
+    head = ["", "processor, s", "MB", f"found of {len(pairs):,} pairs", "rows kept"]
+    return Table("Planted near-duplicates", head, rows)
+
+
+def _rows(table: dict[str, list[Any]], *columns: str) -> Iterator[tuple[Any, ...]]:
+    return zip(*(table[each] for each in columns), strict=True)
+
+
+def row(name: str, corpus: Path, pairs: Sequence[tuple[str, str]]) -> list[Cell]:
+    with TemporaryDirectory(prefix="simhbase-planted-") as folder:
+        kept = Path(folder, "kept.jsonl")
+        words = [python_with(PACKAGES[name]), "-P", planted_program.__file__, name, str(corpus), str(kept)]
+        seconds, megabytes = output_of(words, ALONE).split()[-2:]
+        lines = kept.read_bytes().splitlines()
+        left = {str(orjson.loads(each)["n"]) if name == "simhbase" else each.decode() for each in lines}
+    found = sum(not left.issuperset(pair) for pair in pairs)
+    return [float(seconds), int(megabytes), found, len(left)]
+
+
+if __name__ == "__main__":
+    print(render([measure(Path(sys.argv[1]))]))
