@@ -191,7 +191,8 @@ def drop(url: str) -> DroppedTables:
 
 
 def listed(url: str) -> tuple[tuple[str, ...], int | None]:
-    """What `drop` would delete, and the estimated number of documents (None for an incomplete store).
+    """What `drop` would delete, and the estimated number of documents (None for a store that
+    is incomplete or damaged).
 
     Raises the errors of `drop`.
     """

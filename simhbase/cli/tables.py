@@ -260,10 +260,11 @@ def drop(url: str, consent: Consent, output: Output) -> None:
 
     if consent.dry_run or not consent.yes:
         names, documents = store_tables.listed(url)
-        content = "not complete" if documents is None else f"about {documents:,} documents"
+        content = "not complete, or damaged" if documents is None else f"about {documents:,} documents"
         place = "" if url in names else f" of {url}"
         if consent.dry_run:
-            output.summary({"store": url, "would_drop": list(names), "documents": documents})
+            known = "unknown" if documents is None else documents
+            output.summary({"store": url, "would_drop": list(names), "documents": known})
             return
         message("'simhbase tables snapshot' makes a copy (in PostgreSQL, pg_dump; in Redis, BGSAVE)")
         consent.ask(f"delete {', '.join(names)} ({content}){place}")

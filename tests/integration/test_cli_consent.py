@@ -124,6 +124,14 @@ def test_dropping_is_refused(folder: Path) -> None:
     assert not (folder / "s.db").exists()
 
 
+def test_the_documents_of_a_damaged_store_are_not_called_none(folder: Path) -> None:
+    """Before it is dropped: there are some, and no command can count them."""
+    (folder / "s.db/CURRENT").unlink()
+    assert result("tables", "drop", "--dry-run", *STORE, cwd=folder)["documents"] == "unknown"
+    refused = run("tables", "drop", *STORE, cwd=folder)
+    assert (refused.returncode, b"(not complete, or damaged)" in refused.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(("answer", "code", "left"), [(b"n\n", 1, 12), (b"y\n", 0, 0)])
 def test_a_terminal_is_asked(folder: Path, answer: bytes, code: int, left: int) -> None:
     """On a terminal the command waits for an answer, and follows it."""

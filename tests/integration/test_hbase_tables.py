@@ -252,7 +252,8 @@ def test_a_life_of_tables_on_the_command_line(url, connection, tmp_path):
     connection.delete_table("created_fingerprints", disable=True)
     code, said = tables("drop")
     question = (
-        "delete created_index, created_documents, created_obsolete, created_meta (not complete) of hbase://"
+        "delete created_index, created_documents, created_obsolete, created_meta "
+        "(not complete, or damaged) of hbase://"
     )
     assert (code, question in said) == (2, True)
     assert tables("drop", "--yes", store=plain)[0] == 2
