@@ -80,8 +80,10 @@ def test_groups_are_the_connected_components_named_by_their_first_document(bits,
 class OnePairAtATime(SimHashScheme):
     """Finds the same pairs in as many batches, the last one first."""
 
-    def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds, progress=no_progress) -> Iterator[Pairs]:
-        for batch in SimHashScheme.pairs(self, fingerprints, bounds):
+    def pairs(
+        self, fingerprints: FingerprintBatch, bounds: Bounds, progress=no_progress, crowds=None
+    ) -> Iterator[Pairs]:
+        for batch in SimHashScheme.pairs(self, fingerprints, bounds, crowds=crowds):
             for place in reversed(range(len(batch.left))):
                 yield batch.where(np.arange(len(batch.left)) == place)
 
