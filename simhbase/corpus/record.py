@@ -108,7 +108,7 @@ class InputOptions:
         parts = {"delimiter": self.delimiter} if self.format in (None, "csv") else {}
         if self.quoting == "backslash":
             parts["quoting"] = "\\"
-        for parameter, part in parts.items():
+        for parameter, part in parts.items() if self.encoding != "auto" else ():
             if problem := problem_of_part(part, self.encoding):
                 advice = f"Convert first (iconv -f {self.encoding} -t utf-8), or use another {parameter}"
                 raise UsageError(f"{problem}. {advice}", parameter=parameter)

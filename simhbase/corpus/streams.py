@@ -128,12 +128,12 @@ def wide_to_utf8(blocks: Iterable[bytes], encoding: str, note: Callable[[str], N
     """
     head, rest = first_bytes(blocks, _WIDE_MARK_BYTES)
     content = chain([head], rest)
-    if is_wide(encoding):
+    if encoding != "auto" and is_wide(encoding):
         yield from _converted(content, _named_order(encoding, head))
         return
     found = _WIDE.match(head)
     if found is None:
-        if name := _unmarked(head[:_PLAIN_BYTES]):
+        if b"\0" in head and (name := _unmarked(head[:_PLAIN_BYTES])):
             raise Unreadable(
                 f"it looks like {name.upper()} without a byte order mark: name its encoding with --encoding "
                 f"{name}, or convert it first (iconv -f {name} -t utf-8)"
@@ -175,7 +175,7 @@ def _converted(content: Iterable[bytes], name: str) -> Iterator[bytes]:
 
 def _unmarked(head: bytes) -> str | None:
     """The wide encoding that zero bytes show in a text without a mark, or None."""
-    if b"\0" not in head or not head.strip(b"\0") or _has_stray_zeros(head):
+    if not head.strip(b"\0") or _has_stray_zeros(head):
         return None
     fours = list(zip(head[::4], head[1::4], head[2::4], head[3::4], strict=False))
     little = sum(last == 0 and third <= _LAST_PLANE for _, _, third, last in fours)

@@ -173,7 +173,7 @@ def sharing_batches(
     if len(segments) < 2:
         return
     shared = _shared_drawers(segments.__getitem__, len(segments), (len(segments) - 1).bit_length())
-    if crowds is not None:
+    if crowds is not None and len(shared.sizes) and shared.sizes[-1] > CROWD:
         shared, crowded = shared.split(CROWD)
         crowds += crowded.members()
     for left, right in _near_mates([segments], shared, 0):

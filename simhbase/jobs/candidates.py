@@ -53,18 +53,13 @@ class Crowds:
         """drawers: members of each; count: of all fingerprints; near: tells which pairs are near."""
         kind = numbers_below(count)
         sizes = np.array([len(each) for each in drawers], dtype=np.int64)
-        members = np.concatenate([np.empty(0, dtype=kind), *(each.astype(kind) for each in drawers)])
+        members = np.concatenate([each.astype(kind) for each in drawers])
         numbers = np.repeat(np.arange(len(drawers)), sizes)
         self._members = Adjacency(members, np.append(0, np.cumsum(sizes)))
-        starts = np.zeros(count + 1 if drawers else 0, dtype=np.int64)
-        if drawers:
-            np.cumsum(np.bincount(members, minlength=count), out=starts[1:])
+        starts = np.append(0, np.cumsum(np.bincount(members, minlength=count)))
         self._drawers = Adjacency(numbers[np.argsort(members, kind="stable")], starts)
         self._open = np.ones(len(drawers), dtype=np.bool_)
         self.near = near
-
-    def __bool__(self) -> bool:
-        return len(self._open) > 0
 
     def amounts(self, fingerprints: Numbers) -> NDArray[np.int64]:
         """How many members the drawers of each fingerprint have: (f,)."""
@@ -94,13 +89,14 @@ class CandidateGraph:
 
     Stores pairs of fingerprints, not of documents, which would not fit if very many texts share a
     fingerprint. fingerprint: (m,), number of each document's fingerprint; near: near fingerprints of each;
-    members: documents with each fingerprint, in order; crowds: fingerprints in large drawers.
+    members: documents with each fingerprint, in order; crowds: fingerprints in large drawers, None if there
+    are none.
     """
 
     fingerprint: Numbers
     near: Adjacency
     members: Adjacency
-    crowds: Crowds
+    crowds: Crowds | None
 
     @classmethod
     def of(
@@ -139,7 +135,7 @@ class CandidateGraph:
             _append(lists.values, ends, left, right)
             if are_shared:
                 _append(lists.values, ends, right, left)
-        return cls(fingerprint, lists, members, Crowds(drawers, count, near))
+        return cls(fingerprint, lists, members, Crowds(drawers, count, near) if drawers else None)
 
     def batches(self, most: int) -> Iterator[NDArray[np.int64]]:
         """The m positions in order, in batches with about `most` documents and candidates, at least one."""
@@ -152,7 +148,7 @@ class CandidateGraph:
         """One and the candidates of a document with each fingerprint, up to `most`: (f,)."""
         candidates = self.members.lengths(self.near.joined(fingerprints))
         amounts = 1 + self.near.totals(candidates, fingerprints)
-        if self.crowds:
+        if self.crowds is not None:
             amounts += self.crowds.amounts(fingerprints)
         return np.minimum(amounts, most)
 
@@ -160,18 +156,24 @@ class CandidateGraph:
         """Pairs of each document and those of its candidates that come after it, by document, each once.
         chosen: tells which pairs to keep."""
         fingerprints = self.fingerprint[documents]
-        near = self.near.joined(fingerprints)
+        listed = self.near.joined(fingerprints)
         numbers: Numbers = np.repeat(np.arange(len(documents)), self.near.lengths(fingerprints))
-        left, right = self._of_documents(documents[numbers], near, chosen)
-        if not self.crowds:
+        left, right = self._of_documents(documents[numbers], listed, chosen)
+        crowds = self.crowds
+        if crowds is None:
             return left, right
         lefts, rights = [left], [right]
-        for firsts, members in self.crowds.pairs(fingerprints):
+        for firsts, members in crowds.pairs(fingerprints):
             one, other = self._of_documents(documents[firsts], members, chosen)
             lefts.append(one)
             rights.append(other)
         pairs = np.unique(np.column_stack([np.concatenate(lefts), np.concatenate(rights)]), axis=0)
-        return self._near_of(pairs[:, 0], pairs[:, 1])
+        left, right = pairs[:, 0], pairs[:, 1]
+        one, other = self.fingerprint[left], self.fingerprint[right]
+        near = one == other
+        apart = np.flatnonzero(~near)
+        near[apart] = crowds.near(one[apart], other[apart])
+        return left[near], right[near]
 
     def leave_out_connected(self, documents: Numbers, root: Numbers) -> None:
         """No longer make pairs of those crowds of documents that are connected already. root: (m,), equal for
@@ -181,7 +183,8 @@ class CandidateGraph:
             roots = root[self.members.joined(members)]
             return bool((roots == roots[0]).all())
 
-        self.crowds.close_connected(self.fingerprint[documents], connected)
+        if self.crowds is not None:
+            self.crowds.close_connected(self.fingerprint[documents], connected)
 
     def _of_documents(self, left: Numbers, fingerprints: Numbers, chosen: Choice) -> Positions:
         """Chosen pairs of documents with those that have other fingerprints: (m,) twice."""
@@ -190,13 +193,6 @@ class CandidateGraph:
         after: NDArray[np.int64] = np.flatnonzero(right > left)
         after = after[chosen(left[after], right[after])]
         return left[after], right[after]
-
-    def _near_of(self, left: Numbers, right: Numbers) -> Positions:
-        one, other = self.fingerprint[left], self.fingerprint[right]
-        near = one == other
-        apart = np.flatnonzero(~near)
-        near[apart] = self.crowds.near(one[apart], other[apart])
-        return left[near], right[near]
 
 
 def _append(values: Numbers, ends: Numbers, lists: Numbers, appended: Numbers) -> None:

@@ -18,7 +18,7 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.names import WITHOUT_FIELDS
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Value
-from simhbase.corpus.spool import SpooledRows
+from simhbase.corpus.spool import Spool, SpooledRows
 from simhbase.corpus.trim import measured, text_only, without_content
 from simhbase.corpus.unique_output import require_written, unique_trim
 from simhbase.corpus.watcher import ProgressOnly, Watcher
@@ -145,7 +145,9 @@ def dedup(
     else in the folder for temporary files. Raises UsageError for invalid arguments, before anything is read;
     BadInput if no row could be read; TooManyRejects; the errors of opening the store.
     """
-    inputs = Inputs.of(inputs, texts).with_fields(id_field, text_field)
+    inputs = Inputs.of(inputs, texts)
+    if id_field or text_field:
+        inputs = inputs.with_fields(id_field, text_field)
     options = inputs.options
     if progress is not None:
         inputs = replace(inputs, watcher=ProgressOnly(progress))
@@ -177,7 +179,7 @@ def dedup(
         sketches = SpooledRows(folder, criteria.nothing.sketches)
         stack.callback(spooled.close)
         stack.callback(sketches.close)
-        sources = stack.enter_context(closing(SourcesRead(inputs, folder)))
+        sources = SourcesRead(inputs, stack.enter_context(closing(Spool(folder))))
         given = {"unique": unique, "duplicates": duplicates, "evidence": evidence}
         asked = {option: Path(path) for option, path in given.items() if path}
         rule = criteria.rule(least, chains=chains)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,18 +65,15 @@ class DedupReport:
 
 
 class SourcesRead:
-    """Remembers the source of each document. Takes some numbers of memory a source; names of files are
-    on disk."""
+    """Remembers the source of each document. Takes some numbers of memory a source. names: empty, gets the
+    names of sources."""
 
-    def __init__(self, inputs: Inputs, folder: Path) -> None:
+    def __init__(self, inputs: Inputs, names: Spool) -> None:
         self._given = SourceNames(inputs)
-        self._names = Spool(folder)
+        self._names = names
         self._numbers: dict[str, int] = {}
         self._documents, self._rejected, self._unreadable = array("q"), array("q"), array("q")
         self._runs, self._sizes = array("q"), array("q")  # number of a source, documents in a row from it
-
-    def close(self) -> None:
-        self._names.close()
 
     def append(self, batch: Batch) -> None:
         known = len(self._documents)
@@ -111,6 +107,8 @@ class SourcesRead:
         """Sources of which one document stands for more than half: source, number of its documents, those
         that the document stands for, its position, and the position of one of them. free: bool (n,), which
         of all documents were grouped."""
+        if max(self._documents, default=0) < GATHERED_FROM:
+            return []
         # A document that stands for more than half of a source does so in one of its pieces.
         likely: dict[int, set[int]] = {}
         for number, size, part in self._pieces(free):
@@ -155,7 +153,11 @@ class SourcesRead:
         counts = zip(self._documents, duplicates, self._rejected, self._unreadable, strict=True)
         reports = (SourceReport.of(str(number), *each) for number, each in enumerate(counts))
         found = weightiest(reports, self._given.most)
-        return tuple(replace(each, source=self._name(int(each.source))) for each in found)
+        names = self._names.read([int(each.source) for each in found])
+        return tuple(
+            replace(each, source=name.decode("utf-8", "surrogateescape"))
+            for each, name in zip(found, names, strict=True)
+        )
 
 
 def _kept_for(grouped: Groups, part: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -204,8 +204,7 @@ def groups(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
 
     candidates = matcher.candidates(values.first, connect if matcher.exact is None else None)
     for batch in candidates.batches(COMPARED_AT_ONCE):
-        if candidates.crowds:
-            candidates.leave_out_connected(batch, root)
+        candidates.leave_out_connected(batch, root)
         left, right = candidates.later_pairs(batch, apart)
         near = matcher.similarity(values.first, left, right) >= matcher.least
         root = merge_components(root, left[near], right[near])

@@ -173,7 +173,10 @@ def _sum(a: SourceTally | None, b: SourceTally) -> SourceTally:
 
 def weightiest(sources: Iterable[SourceReport], most: int) -> tuple[SourceReport, ...]:
     """The sources with the greatest weight, in input order."""
-    found = nlargest(most, enumerate(sources), key=lambda each: (each[1].weight, -each[0]))
+    reports = tuple(sources)
+    if len(reports) <= most:
+        return reports
+    found = nlargest(most, enumerate(reports), key=lambda each: (each[1].weight, -each[0]))
     return tuple(report for _, report in sorted(found, key=itemgetter(0)))
 
 

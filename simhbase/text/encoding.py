@@ -26,7 +26,7 @@ def decode(data: bytes, encoding: str = "utf-8") -> str:
 
 def is_wide(encoding: str) -> bool:
     """True if lines do not end with the byte 0a, as in UTF-16."""
-    return encoding != "auto" and "\n".encode(encoding) != b"\n"
+    return "\n".encode(encoding) != b"\n"
 
 
 def _without_mark(text: str) -> str:

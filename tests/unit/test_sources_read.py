@@ -13,6 +13,7 @@ import pytest
 
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import Record, Reject, SourceReject
+from simhbase.corpus.spool import Spool
 from simhbase.errors import UsageError
 from simhbase.jobs import dedup_report, source_report
 from simhbase.jobs.dedup_report import SourcesRead
@@ -22,7 +23,8 @@ from simhbase.jobs.source_report import SourceCounts, SourceReport
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Iterator[SourcesRead]:
-    with closing(SourcesRead(Inputs(), tmp_path)) as found:
+    with closing(Spool(tmp_path)) as names:
+        found = SourcesRead(Inputs(), names)
         yield found
 
 
@@ -124,7 +126,8 @@ def test_of_many_sources_the_weightiest_are_kept_in_order(tmp_path, monkeypatch)
     counts = SourceCounts(inputs)
     items = [Record(f"s{number:02}", 1, str(number)) for number in range(40)]
     removed = [number in (5, 21, 38) for number in range(40)]
-    with closing(SourcesRead(inputs, tmp_path)) as sources:
+    with closing(Spool(tmp_path)) as names:
+        sources = SourcesRead(inputs, names)
         for item, is_removed in zip(items, removed, strict=True):
             counts.add(counts.of([item], [is_removed]))
             sources.append(SimpleNamespace(items=[item]))
