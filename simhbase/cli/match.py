@@ -58,8 +58,9 @@ def match(
     ids_limit: int,
     output: Output,
 ) -> None:
-    """Find near-duplicates of documents among those of other files, without a store. If the files are the
-    same, each document is looked up among the others.
+    """Find near-duplicates of documents among those of other files, without a store.
+
+    If the files are the same, each document is looked up among the others.
 
     Matches are listed nearest first. By default MinHash finds nearly all texts with a similarity of at least
     0.65, which are then compared exactly. Fingerprints are held in memory, texts and ids in temporary files.

@@ -70,7 +70,7 @@ def _with_encoding_of_pages(
                 yield item._replace(data=data)
             else:
                 page_id = item.id.decode(errors="replace") if isinstance(item.id, bytes) else item.id
-                reason = "the page is not UTF-8 and states no encoding: name its encoding with --encoding"
+                reason = "the page is not UTF-8 and states no encoding: name its encoding (encoding)"
                 yield Reject(item.source, item.line, page_id, reason)
     for found in notes:
         note(f"{source.name}: pages that state no encoding are {found}")

@@ -81,8 +81,8 @@ def _links(folders: Sequence[LeftOut]) -> str:
     links = [link for folder in folders for link in folder.links]
     were = "links that lead out of it were" if len(links) > 1 else "link that leads out of it was"
     return (
-        f"{_first(folders)}: {len(links):,} {were} not followed ({_listed(links)}): --follow-links "
-        "(follow_links) reads the files there"
+        f"{_first(folders)}: {len(links):,} {were} not followed ({_listed(links)}). The option "
+        "follow_links reads the files there"
     )
 
 

@@ -133,7 +133,7 @@ class InputOptions:
                 raise
             told, _, where = str(error).partition(": ")
             told = told.replace("utf-8", "UTF-8")
-            raise BadInput(f"{told}: name its encoding with --encoding ({where})") from error
+            raise BadInput(f"{told}: name its encoding (encoding), {where}") from error
 
 
 def problem_of_part(part: str, encoding: str) -> str | None:

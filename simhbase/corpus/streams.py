@@ -135,8 +135,8 @@ def wide_to_utf8(blocks: Iterable[bytes], encoding: str, note: Callable[[str], N
     if found is None:
         if b"\0" in head and (name := _unmarked(head[:_PLAIN_BYTES])):
             raise Unreadable(
-                f"it looks like {name.upper()} without a byte order mark: name its encoding with --encoding "
-                f"{name}, or convert it first (iconv -f {name} -t utf-8)"
+                f"it looks like {name.upper()} without a byte order mark: name its encoding "
+                f"(encoding {name}), or convert it first (iconv -f {name} -t utf-8)"
             )
         yield from content
         return
@@ -153,7 +153,7 @@ def _named_order(encoding: str, head: bytes) -> str:
     name = codecs.lookup(encoding).name
     if name in ("utf-16", "utf-32") and head and not found:
         raise Unreadable(
-            f"it has no byte order mark: name the order of its bytes with --encoding {name}-le or {name}-be"
+            f"it has no byte order mark: name the order of its bytes (encoding {name}-le or {name}-be)"
         )
     if name in _MARKS and found and not head.startswith(_MARKS[name]):
         raise Unreadable(f"its byte order mark is not of {name.upper()}: encoding auto reads it")

@@ -6,10 +6,7 @@ import time
 from http.client import HTTPResponse
 from io import BufferedReader, RawIOBase
 from socket import socket
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
+from typing import Any
 
 
 class ResponseInTime(HTTPResponse):
@@ -34,7 +31,7 @@ class _Received(RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+    def readinto(self, buffer: Any, /) -> int | None:
         if self._end is not None:
             left = self._end - time.monotonic()
             if left <= 0:

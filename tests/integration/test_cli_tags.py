@@ -8,6 +8,7 @@ import pytest
 from pyarrow import parquet
 
 import simhbase
+from simhbase.corpus.inputs import Inputs
 from simhbase.errors import UsageError
 from simhbase.jobs.load_job import Load
 from simhbase.stores.rocksdb import RocksStore
@@ -160,4 +161,4 @@ def test_a_load_with_other_tags_is_another_load():
 
 def test_python_says_what_goes_together(tmp_path):
     with pytest.raises(UsageError, match="tags: 'a' is also a tag field"):
-        simhbase.load("a.jsonl", f"rocksdb:{tmp_path}/s", tags={"a": "b"}, tag_fields={"a": "c"})
+        simhbase.load(Inputs(["a.jsonl"]), f"rocksdb:{tmp_path}/s", tags={"a": "b"}, tag_fields={"a": "c"})

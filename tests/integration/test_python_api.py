@@ -37,7 +37,7 @@ def test_a_store_from_its_creation_to_its_end(tmp_path, corpus):
     assert stats.bytes == sum(size.bytes for size in stats.table_estimates.values()) > 0
 
     checked = simhbase.tables.check(url)
-    assert (checked.attributes_compared, checked.fixed_texts, checked.warnings) == (None, 20, ())
+    assert (checked.attributes_compared, checked.fixed_texts, checked.warnings) == (None, 24, ())
     described = simhbase.tables.describe(url)
     assert (described.profile, described.tables) == (made.profile, {})
     assert "simhbase" in described.software

@@ -84,7 +84,7 @@ def test_every_command_works(server: Server, tmp_path: Path) -> None:
     assert result("check", *store, "--part", "1/4", cwd=tmp_path)["clean"]
     assert run("vacuum", *store, cwd=tmp_path).returncode == 0
     assert result("compact", *store, cwd=tmp_path)["bytes_after"] > 0
-    assert result("tables", "check", *store, cwd=tmp_path)["fixed_texts"] == 20
+    assert result("tables", "check", *store, cwd=tmp_path)["fixed_texts"] == 24
     assert result("tables", "describe", *store, cwd=tmp_path)["profile"]["scheme"] == "simhash"
     assert len(result("loads", *store, cwd=tmp_path)) > 0
     assert run("tables", "create", *store, "--set", "layout=4x1", cwd=tmp_path).returncode == 12

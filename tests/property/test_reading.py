@@ -224,6 +224,7 @@ def test_csv_gives_back_what_was_written(rows):
     file = io.StringIO(newline="")
     writer = csv.writer(file, quoting=csv.QUOTE_ALL)
     writer.writerows([("id", "text"), *rows])
+    assume("\0" not in file.getvalue())  # zero bytes beside other controls may be those of UTF-16
     assert records(file.getvalue().encode(), InputOptions(format="csv")) == rows
 
 

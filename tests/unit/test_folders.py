@@ -48,7 +48,7 @@ def test_links_that_lead_out_of_a_folder_are_named_and_not_read(corpus, glob):
     assert set(left_out.links) == {str(corpus / "linked"), str(corpus / "x.jsonl")}
     (message,) = files_left_out([left_out])
     assert ": 2 links that lead out of it were not followed (" in message
-    assert message.endswith("): --follow-links (follow_links) reads the files there")
+    assert message.endswith("). The option follow_links reads the files there")
 
 
 @pytest.mark.parametrize("glob", GLOBS)

@@ -21,7 +21,7 @@ HBASE = "hbase://nowhere.invalid/x"
 def test_a_way_that_does_not_fit_is_refused(tmp_path, monkeypatch, url, options, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=message):
-        simhbase.load("missing.jsonl", url, **options)
+        simhbase.load(simhbase.Inputs(["missing.jsonl"]), url, **options)
     assert not list(tmp_path.iterdir())
 
 

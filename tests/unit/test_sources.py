@@ -159,7 +159,7 @@ class TestJsonLines:
             (
                 b'{"id": "a", "text": "caf\xe9 au lait"}',
                 None,
-                "not UTF-8: name its encoding with --encoding (invalid",
+                "not UTF-8: name its encoding (encoding), invalid",
             ),
         ],
     )
@@ -294,7 +294,7 @@ class TestEncodings:
         line = json.dumps({"id": "a", "text": traditional}, ensure_ascii=False)
         path = write(tmp_path / "x.jsonl", line.encode("big5"))
         (reject,) = read(path, encoding="auto")
-        assert reject.reason.startswith("not UTF-8: name its encoding with --encoding")
+        assert reject.reason.startswith("not UTF-8: name its encoding (encoding)")
         assert texts(read(path, encoding="big5")) == [("a", traditional)]
 
     @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32-le", "cp037"])

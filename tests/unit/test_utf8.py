@@ -113,7 +113,7 @@ def test_other_encodings_are_refused_whole_and_with_advice(tmp_path, contents, e
         for item in chain.from_iterable(map(Parser(options).parse, reading.chunks())):
             assert isinstance(item, Reject) or item.text.isascii()
             assert isinstance(item, Record) or item.reason.startswith(
-                "not UTF-8: name its encoding with --encoding ("
+                "not UTF-8: name its encoding (encoding), "
             )
         assert reading.notes == []
 
@@ -129,7 +129,7 @@ def test_pages_that_state_no_encoding_are_refused_unless_it_is_named(tmp_path, c
         if path.read_bytes().isascii():
             continue
         (item,) = read(path)
-        reason = "the page is not UTF-8 and states no encoding: name its encoding with --encoding"
+        reason = "the page is not UTF-8 and states no encoding: name its encoding (encoding)"
         assert (item.id, item.reason) == (str(path), reason)
         right = text.encode(encoding, "ignore").decode(encoding)
         assert read(path, encoding=encoding)[0].text.split() == right.split()
@@ -221,7 +221,7 @@ def test_wide_texts_without_a_mark_are_refused_with_advice(tmp_path, name, text,
             assert isinstance(item, Reject) or encoding == "latin-1"
             continue
         assert f"it looks like {name.upper()} without a byte order mark" in item.reason
-        assert f"--encoding {name}" in item.reason
+        assert f"(encoding {name})" in item.reason
 
 
 def test_zero_bytes_in_texts_are_not_taken_for_a_wide_encoding(tmp_path):
@@ -232,7 +232,7 @@ def test_zero_bytes_in_texts_are_not_taken_for_a_wide_encoding(tmp_path):
 
 def test_the_order_of_wide_bytes_is_named_or_marked(tmp_path):
     for encoding, content, said in (
-        ("utf-16", "id,text\n".encode("utf-16-le"), "--encoding utf-16-le or utf-16-be"),
+        ("utf-16", "id,text\n".encode("utf-16-le"), "(encoding utf-16-le or utf-16-be)"),
         ("utf-16-be", "id,text\n".encode("utf-16"), "its byte order mark is not of UTF-16-BE"),
         ("latin-1", "id,text\n".encode("utf-16"), "it is UTF-16, not LATIN-1: encoding auto reads it"),
     ):
