@@ -124,7 +124,7 @@ class _Columns:
 
     def record(self, source: Source, row: _Row, options: InputOptions) -> Raw:
         """Raises BadInput if a cell that is needed may be NULL."""
-        if options.quoting is None:
+        if options.quoting is None and _NULL in row.cells:
             self._require_no_null(row)
         row_id = source.id_of_line(row.line, options) if self.id is None else self._cell(row, self.id)
         value = None if self.value is None else row.cells[self.value]
@@ -254,21 +254,17 @@ class _Rows:
         return delimiter
 
     def _tell(self) -> None:
-        """Say what was taken as it is, and may be something else."""
-        name, escaped = (
-            self._source.name,
-            f"{self._escaped:,} rows (the first in line {self._first_escaped:,})",
-        )
+        """Say which rows may mean something else than was read."""
         if self._rowlike:
             self._note(
-                f"{name}: {self._rowlike:,} quoted cells have lines that look like rows (the first "
-                f"{self._first_rowlike}): if quotes are part of the texts, say so (quoting none)"
+                f"{self._source.name}: {self._rowlike:,} quoted cells have lines that look like rows (the "
+                f"first {self._first_rowlike}): if quotes are part of the texts, say so (quoting none)"
             )
         if self._escaped:
             self._note(
-                f"{name}: {escaped} have backslashes "
-                "as databases write escapes and NULL; they are part of the texts here. If they are escapes, "
-                "say so (quoting backslash)"
+                f"{self._source.name}: {self._escaped:,} rows (the first in line {self._first_escaped:,}) "
+                "have backslashes as databases write escapes and NULL; they are part of the texts here. If "
+                "they are escapes, say so (quoting backslash)"
             )
 
     def _reader(self, quoting: Quoting) -> Iterator[list[str]]:

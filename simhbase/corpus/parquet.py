@@ -40,7 +40,7 @@ BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do not 
 _END_OF_STREAM = _ARROW_STREAM + bytes(4)
 BATCH_ROWS = 16  # texts held at once; each may be large
 SHARED_BYTES = 32 << 20  # of copies of values that the rows of a batch share
-MOST_RATIO = 100  # of what is in memory to what is in a file, for what takes much; texts have 3 to 20
+MOST_RATIO = 100  # of bytes in memory to bytes in the file; texts have 3 to 20
 _PAGE_HEADER = re.compile(rb"\x15([\x80-\xff]{,9}[\0-\x7f])" * 3, re.DOTALL)
 _PAGE_HEADER_BYTES, _DICTIONARY_PAGE = 32, 2
 BUFFER_BYTES = 1 << 20  # read buffer of a column; without it, a whole row group's column is read at once
@@ -176,7 +176,7 @@ class _ArrowFile:
         return message
 
     def _require_plausible_stream(self) -> None:
-        """The same for all messages up to the next one with rows."""
+        """Check all messages up to the next one with rows. Raises as `_require_plausible`."""
         begin = place = self._file.tell()
         while (message := self._require_plausible(place)) and not message.has_rows:
             place = message.end
@@ -285,7 +285,7 @@ class _Column:
         return cast("list[bytes | None]", cells)
 
     def texts(self, batch: Any, most: int) -> list[bytes | TooLong | None]:
-        """The same for texts, of at most so many bytes each."""
+        """The values of a batch's rows as UTF-8 texts; TooLong for texts of more than `most` bytes."""
         from pyarrow import string, types
 
         array = self.array(batch)

@@ -27,7 +27,7 @@ def first_pages(file: RawIOBase) -> list[list[tuple[str, int]]]:
         footer = _Thrift(file.read(size) or b"").struct()
         pages = [list(map(_first_page, group[_COLUMNS])) for group in footer[_ROW_GROUPS]]
         return [[page for page in group if page[1] > 0] for group in pages]
-    except (IndexError, KeyError, TypeError, ValueError, RecursionError, OSError):
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError, OSError):
         return []
 
 

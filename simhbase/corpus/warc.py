@@ -99,7 +99,7 @@ def _next(
     if not stream.ends_record(left):
         if not stream.has(left):
             stream.require_undamaged()
-        # It may have swallowed others: what is held is searched for them.
+        # The record may contain the beginnings of others, so look for them in the bytes held.
         skipped = passed + stream.skip_to_record()
         reason = f"its length, {size:,} bytes, is wrong, or it was cut short: {skipped:,} were skipped"
         return Reject(source.name, number, _address(headers) or None, reason)

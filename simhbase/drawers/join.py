@@ -355,7 +355,7 @@ class _Shared:
     sizes: NDArray[np.int64]
 
     def split(self, most: int) -> tuple[_Shared, _Shared]:
-        """The drawers with at most so many members, and the others."""
+        """The drawers with at most `most` members, and the larger ones."""
         place = int(np.searchsorted(self.sizes, most, side="right"))
         small = _Shared(self.positions[:place], self.segments[:place], self.sizes[:place])
         return small, _Shared(self.positions[place:], self.segments[place:], self.sizes[place:])

@@ -42,6 +42,7 @@ _IN_UTC = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*?)(?: \+0000)? (?:UTC|GMT
 _WITH_NAMES = ("%a %b %d %H:%M:%S %Y", "%d %b %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y")
 # A fraction of four digits or fewer may be a date: 2024.9.
 _NUMBER = re.compile(r"([+-]?)(\d{1,20}|\d{5,20}\.\d+)")
+_FRACTION = re.compile(r"([+-]?)(\d{1,20}(?:\.\d+)?)")
 _WHOLE = re.compile(r"([+-]?\d{1,20})\.0+")
 _COMPACT = re.compile(
     r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])?(?:[0-5]\d){0,2}"
@@ -53,7 +54,7 @@ _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=
 def form_of(value: Value) -> str | None:
     """The form of a date or number, None for another value."""
     text = _text(value)
-    if number := _NUMBER.fullmatch(text):
+    if number := _number(value, text):
         whole = number[2].partition(".")[0].lstrip("0")
         if _COMPACT.fullmatch(whole):
             return f"{len(whole)} digits of a date"
@@ -120,7 +121,7 @@ class DateReader:
         """A date as nanoseconds since 1970, or another number that is greater for a later one. None for what
         is no date."""
         text = _text(value)
-        if (self.has_numbers or self.unit) and _NUMBER.fullmatch(text):
+        if (self.has_numbers or self.unit) and _number(value, text):
             factor = NANOSECONDS[self.unit] if self.unit else _MOST
             return int(Fraction(text) * factor) if "." in text else int(text) * factor
         with suppress(ValueError):
@@ -153,6 +154,11 @@ def _shown_order(forms: Mapping[str, Value], said: DateOrder | None) -> DateOrde
 
 def _is_of_numbers(form: str) -> bool:
     return form[0].isdigit() or form == "negative numbers" or form in _SCALES.values()
+
+
+def _number(value: Value, text: str) -> re.Match[str] | None:
+    """The sign and the digits of a number. As a text, 2024.9 may be a date; as a number it is none."""
+    return (_FRACTION if isinstance(value, float) else _NUMBER).fullmatch(text)
 
 
 def _text(value: Value) -> str:

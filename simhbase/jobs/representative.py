@@ -46,9 +46,10 @@ class Preference:
         """Positions of n documents in order of preference: int64 (n,).
 
         Dates are compared as such. Other values are compared as numbers if all are numbers, as dates if all
-        are dates (see `DateReader`), else as texts by code points. Equal ones stay in order; those without a
-        value (None, NaN), and what is no date among dates, come last. note: is told what was decided. Raises
-        UsageError for dates whose meaning is uncertain, BadInput if no value is a date.
+        are dates (see `DateReader`), else as texts by code points. Equal values stay in order. Documents
+        without a value (None, NaN) come last, as do values that are no dates where others are. note: receives
+        messages about what was decided. Raises UsageError for dates whose meaning is uncertain, BadInput if
+        no value is a date.
         """
         if not self.is_date:
             with suppress(ValueError):
@@ -64,7 +65,7 @@ class Preference:
 
     def reads_dates(self, forms: Mapping[str | None, Value]) -> bool:
         """True if values that are not all numbers are compared as dates. forms: see `dates`."""
-        # 1.2.10 is hardly a date in a field that nobody calls one.
+        # In a field that is not called a date, 1.2.10 is more likely a version.
         is_text = None in forms or (TWO_DIGITS in forms and self.date_order is None)
         return self.is_date or not is_text
 
@@ -130,10 +131,10 @@ def compared_as_text(values: Sequence[Value | None]) -> str | None:
 
 
 def is_number(value: Value) -> bool:
-    try:
-        return float(value) is not None
-    except ValueError:
-        return False
+    with suppress(ValueError):
+        float(value)
+        return True
+    return False
 
 
 def as_number(value: Value | None) -> float:

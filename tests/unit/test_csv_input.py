@@ -399,7 +399,13 @@ def test_an_unknown_quoting_is_refused():
         InputOptions(quoting="x")
 
 
-@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\t\0")), min_size=1))
+def texts_without(excluded):
+    """Texts without these characters. A byte order mark at the beginning of a text is no part of it."""
+    texts = st.text(st.characters(codec="utf-8", exclude_characters=excluded))
+    return st.lists(texts.filter(lambda text: not text.startswith("\ufeff")), min_size=1)
+
+
+@given(texts_without("\r\n\t\0"))
 def test_lines_without_quoting_come_back_as_they_are(tmp_path_factory, contents):
     path = tmp_path_factory.mktemp("x") / "x.tsv"
     rows = "".join(f"{number}\t{content}\n" for number, content in enumerate(contents))
@@ -407,7 +413,7 @@ def test_lines_without_quoting_come_back_as_they_are(tmp_path_factory, contents)
     assert [item.text for item in read(path, quoting="none")] == contents
 
 
-@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), min_size=1))
+@given(texts_without("\0"))
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])
 def test_rows_with_quoting_come_back_as_they_were(tmp_path_factory, suffix, contents):
     path, rows = tmp_path_factory.mktemp("x") / f"x.{suffix}", io.StringIO()

@@ -75,6 +75,12 @@ def test_dates_and_large_numbers_are_compared_for_what_they_are(older, newer):
     assert compared_as_text([older, newer]) is None
 
 
+def test_numbers_of_json_are_no_months_of_a_year():
+    """2024.11, which was November, is less than 2024.2."""
+    assert Preference("date", 1, is_date=True).order([2024.11, 2024.2]).tolist() == [1, 0]
+    assert Preference("date", 1, is_date=True).order(["2024.2", "2024.11"]).tolist() == [1, 0]
+
+
 def test_dates_whose_order_is_uncertain_are_refused_without_it():
     values = ["03/04/2024", "01/05/2024"]
     with pytest.raises(UsageError, match=r"^date_order: dates such as .* say dmy or mdy"):
