@@ -141,7 +141,7 @@ class RedisFaults(ServerFaults):
                 require_errors(self, named, operations, victim, copied)
             finally:
                 lasting(lambda: check(self.url, repair=True))
-        assert check(self.url).clean
+        assert lasting(lambda: check(self.url)).clean
 
 
 def follow(replica: Redis, replication: Relay) -> None:

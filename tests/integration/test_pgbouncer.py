@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import psycopg
@@ -160,6 +161,21 @@ def test_nothing_is_left_in_a_session_for_others(single: Pooler) -> None:
         left = connection.execute("SELECT name FROM pg_settings WHERE source = 'session'")
         assert {name for (name,) in left} <= kept
         assert connection.execute("SELECT name FROM pg_prepared_statements").fetchall() == []
+
+
+def test_an_idle_client_keeps_no_session(single: Pooler, tmp_path: Path) -> None:
+    """What is sent behind the end of a transaction would begin another one, which only the client's next
+    statement ends; the pooler's other clients would wait for it."""
+    (url,) = make(single, "pooled_a")
+    with open_index(url, access="read") as reader, (tmp_path / "sent").open("w") as sent:
+        client = reader.store._client  # type: ignore[attr-defined]
+        client.call("asking", lambda connection: connection.pgconn.trace(sent.fileno()))
+        client.run("asking", "SELECT pg_sleep(0.1)::text")
+        assert client.consistent(lambda: client.rows("asking", "SELECT pg_sleep(0.1)::text, 1"))
+        client.call("asking", lambda connection: connection.pgconn.untrace())
+        messages = (tmp_path / "sent").read_text().splitlines()
+        assert [line for line in messages if "\tSync" in line]
+        assert not [line for line in messages if "\tFlush" in line]
 
 
 def test_a_pool_that_gives_sessions_to_statements_is_refused(postgresql: PostgreSQL) -> None:

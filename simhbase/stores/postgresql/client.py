@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Self, TypeVar
 
 import psycopg
@@ -39,6 +39,21 @@ OLDEST_SERVER = 140000  # bit_count
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
+class Pipeline(psycopg.Pipeline):
+    """Statements that are sent together, with a Sync behind them.
+
+    psycopg sends a Flush, too, which a pooler that has released the session meanwhile takes for the beginning
+    of a transaction: it would keep a session for an idle client.
+    """
+
+    def _exit_gen(self) -> Generator[Any, Any, None]:
+        try:
+            self._enqueue_sync()
+            yield from self._communicate_gen()
+        finally:
+            yield from self._fetch_gen(flush=False)
+
+
 class Connection(psycopg.Connection[Row]):
     """One that notices a server which hangs. begin: statements that each transaction begins with."""
 
@@ -50,6 +65,11 @@ class Connection(psycopg.Connection[Row]):
         connection = cls.connect(**address.server, autocommit=True, prepare_threshold=0)
         connection.address = address
         return connection
+
+    def pipeline(self) -> AbstractContextManager[psycopg.Pipeline]:
+        if self._pipeline is None:
+            self._pipeline = Pipeline(self)
+        return super().pipeline()
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
         return super().wait(self._watched(gen), *args, **options)
