@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Self, TypeVar
 
 import psycopg
@@ -66,10 +66,12 @@ class Connection(psycopg.Connection[Row]):
         connection.address = address
         return connection
 
-    def pipeline(self) -> AbstractContextManager[psycopg.Pipeline]:
+    @contextmanager
+    def pipeline(self) -> Iterator[psycopg.Pipeline]:
         if self._pipeline is None:
             self._pipeline = Pipeline(self)
-        return super().pipeline()
+        with super().pipeline() as pipeline:
+            yield pipeline
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
         return super().wait(self._watched(gen), *args, **options)
