@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Future
 from concurrent.futures.thread import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -76,7 +76,11 @@ def results_in_order(
     for item in items:
         with _signals_blocked():
             pending.append((submit(item), size(item)))
-        while pending and (pending[0][0].done() or _are_enough(pending, workers)):
+        while pending and (
+            pending[0][0].done()
+            or len(pending) >= AHEAD * workers
+            or sum(size for _, size in pending) >= AHEAD_SIZE * workers
+        ):
             yield _result(pending.popleft()[0], has_died)
     while pending:
         yield _result(pending.popleft()[0], has_died)
@@ -95,11 +99,6 @@ def _result(future: Future[Result], has_died: Callable[[], bool]) -> Result:
                 return future.result()
             if died:
                 raise BrokenExecutor from None
-
-
-def _are_enough(pending: Collection[tuple[Future[Result], int]], workers: int) -> bool:
-    """True if no further item should be started."""
-    return len(pending) >= AHEAD * workers or sum(size for _, size in pending) >= AHEAD_SIZE * workers
 
 
 @contextmanager
