@@ -219,8 +219,25 @@ class Reader:
             rows.listed_document_key if verifies else None,
         )
         if self.scheme.listed_sketching is None:
-            return self.store.near(text.value, prefixes, limits)
-        return self.store.read_consistent(lambda: self._read_sketched(text, prefixes, bounds, limits))
+            found = self.store.near(text.value, prefixes, limits)
+        else:
+            found = self.store.read_consistent(lambda: self._read_sketched(text, prefixes, bounds, limits))
+        return self._with_equal(text.value, found, limits) if found.hits.truncated else found
+
+    def _with_equal(self, value: int, found: NearRows, limits: NearLimits) -> NearRows:
+        """Adds documents with the same fingerprint: other rows may have kept it out of what was read of full
+        drawers."""
+        if value in found.listed or value in limits.hidden:
+            return found
+        hits = found.hits._replace(bits={value: 0})
+        equal = self.store.read_consistent(lambda: listed_rows(self.store, hits, limits))
+        if not equal.listed[value]:
+            return found
+        return NearRows(
+            found.hits._replace(bits=found.hits.bits | hits.bits),
+            found.listed | equal.listed,
+            {**found.documents, **equal.documents},
+        )
 
     def _read_sketched(
         self, text: TextFingerprint, prefixes: Sequence[bytes], bounds: Bounds, limits: NearLimits
@@ -411,7 +428,28 @@ class Reader:
             found += near
         query, fingerprint, bits = (np.concatenate(column) for column in zip(*found, strict=True))
         once = _once((query, fingerprint, bits))
+        if truncated.any():
+            once = self._with_equals(fingerprints.values, once, truncated)
         return _candidates(once, truncated, sizes, sizes[drawer].max(axis=1))
+
+    def _with_equals(
+        self, fingerprints: NDArray[np.uint64], near: _Near, truncated: NDArray[np.bool_]
+    ) -> _Near:
+        """See `_with_equal`."""
+        query, fingerprint, bits = near
+        is_missing = truncated.copy()
+        is_missing[query[fingerprint == fingerprints[query]]] = False
+        missing = np.flatnonzero(is_missing)
+        wanted = set(fingerprints[missing].tolist()) - self.hidden.fingerprints
+        listed = self.listed(wanted)
+        equal = missing[[bool(listed.get(value)) for value in fingerprints[missing].tolist()]]
+        return _once(
+            (
+                np.concatenate([query, equal]),
+                np.concatenate([fingerprint, fingerprints[equal]]),
+                np.concatenate([bits, np.zeros(len(equal), bits.dtype)]),
+            )
+        )
 
     def _drawer_rows(self, prefixes: NDArray[np.uint8]) -> Iterator[DrawerRows]:
         for part in self.store.drawers.read(prefixes, self.drawer_limit):

@@ -18,7 +18,7 @@ from simhbase.index.mute import Hidden
 from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.metrics import Metrics
-from simhbase.model import Query
+from simhbase.model import Lookup, Match, Query
 from simhbase.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.base import now
@@ -138,3 +138,22 @@ def test_one_text_gets_the_answer_that_it_gets_among_many(filled: Filled, data: 
     assert many == [one, one]
     names = ("candidates", "largest_drawer", "lookups")
     assert [measured[1].sums[name] for name in names] == [2 * measured[0].sums[name] for name in names]
+
+
+def test_full_drawers_hide_no_document_of_the_same_fingerprint(filled: Filled) -> None:
+    """Whoever fills the drawers of a text cannot hide a copy of it."""
+    texts = filled.texts[list(range(0, len(filled.texts), 3))]
+    cut = replace(filled.index.reader, drawer_limit=1, ids_limit=DOCUMENTS)
+    whole = replace(cut, drawer_limit=None)
+    wanted = [equal(lookup) for lookup in whole.find(texts, Query())]
+    assert sum(map(bool, wanted)) > 10
+    lookups = cut.find(texts, Query())
+    assert [equal(lookup) for lookup in lookups] == wanted
+    assert sum(lookup.truncated for lookup in lookups) > 10
+    for number, matches in enumerate(wanted):
+        (lookup,) = cut.find(texts[[number]], Query())
+        assert equal(lookup) == matches
+
+
+def equal(lookup: Lookup) -> list[Match]:
+    return [match for match in lookup.matches if match.fingerprint == lookup.fingerprint]
