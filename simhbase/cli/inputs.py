@@ -289,14 +289,21 @@ _BY_SOURCE = option(
     group="Output",
     type=click.Choice(["folder", "file"]),
 )
+_ESCAPE_FORMULAS = option(
+    "--escape-formulas",
+    "In CSV and TSV, put an apostrophe before texts that spreadsheets take for formulas.",
+    group="Output files",
+)
 _OF_INPUTS = ("threads", "processes", "rejects", "max_rejects")
 
 
-def input_options(*, ids: bool = True, fingerprints: bool = False, by_source: bool = False) -> Decorator:
+def input_options(
+    *, ids: bool = True, fingerprints: bool = False, by_source: bool = False, tables: bool = False
+) -> Decorator:
     """Adds the options of commands that read documents; the command takes `inputs`, an Inputs.
 
     ids: False for texts without ids; fingerprints: documents may have a fingerprint instead of a text;
-    by_source: the report counts sources.
+    by_source: the report counts sources; tables: documents are written, as tables, too.
     """
     options = [*_TEXTS[:2], *(_IDS if ids else ()), *_TEXTS[2:]]
     names = ["format", "html", "text_field", "encoding", "delimiter", "quoting"]
@@ -306,6 +313,9 @@ def input_options(*, ids: bool = True, fingerprints: bool = False, by_source: bo
     if fingerprints:
         options += _FINGERPRINT_FIELD
         names += ("fingerprint_field", "fingerprint_base")
+    if tables:
+        options.append(_ESCAPE_FORMULAS)
+        names.append("escape_formulas")
     of_inputs = ["paths", *_OF_INPUTS]
     if by_source:
         options.append(_BY_SOURCE)

@@ -56,8 +56,10 @@ class InputOptions:
     value_field: a field or column to choose duplicates by. whole_rows: keep JSON lines, and read CSV and
     Parquet rows with all columns, as JSON objects, for output files. follow_links: also read what links
     name that lead out of a given folder or glob, each folder once. zstd_long: zstd files made with --long up
-    to this are read, which takes 2^zstd_long bytes of memory; None: 27, like zstd. tags: for all documents;
-    tag_fields: names of further tags, with the fields or columns of their values. Jobs set the last four.
+    to this are read, which takes 2^zstd_long bytes of memory; None: 27, like zstd. escape_formulas: in CSV
+    and TSV that are written, put an apostrophe before texts that spreadsheets take for formulas. tags: for
+    all documents; tag_fields: names of further tags, with the fields or columns of their values. Jobs set
+    the last four.
 
     Raises UsageError for invalid options.
     """
@@ -76,6 +78,7 @@ class InputOptions:
     max_record_bytes: int = MAX_RECORD_BYTES
     follow_links: bool = False
     zstd_long: int | None = None
+    escape_formulas: bool = False
     value_field: str | None = None
     html: bool = False
     whole_rows: bool = False

@@ -71,7 +71,9 @@ def unique_file(
         case "parquet":
             form = parquet_form(path, Sources(inputs.paths, inputs.options).column_types)
         case "csv" | "tsv" as found:
-            form = csv_form(path, "\t" if found == "tsv" else inputs.options.delimiter, keep)
+            options = inputs.options
+            delimiter = "\t" if found == "tsv" else options.delimiter
+            form = csv_form(path, delimiter, keep, escape_formulas=options.escape_formulas)
         case _:
             form = LINES
     return OutputFile(path, keep_partial=keep_partial, keep=keep, form=form)

