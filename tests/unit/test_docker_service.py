@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 from click import Context
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
 from simhbase.cli.serve import PORT, serve
@@ -68,8 +70,61 @@ def test_the_image_has_a_python_and_extras_that_the_package_names() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     (python,) = set(re.findall(r"^FROM python:([\d.]+)-slim", DOCKERFILE, re.MULTILINE))
     assert f"Programming Language :: Python :: {python}" in project["classifiers"]
-    (extras,) = re.findall(r"\$1\[([\w,]+)\]", DOCKERFILE)
-    assert {"serve"} <= set(extras.split(",")) <= set(project["optional-dependencies"])
+    extras = re.findall(r"--extra (\w+)", (ROOT / "scripts" / "lock").read_text())
+    assert {"serve"} <= set(extras) <= set(project["optional-dependencies"])
+    wanted = [
+        *project["dependencies"],
+        *(each for name in extras for each in project["optional-dependencies"][name]),
+    ]
+    pinned = pins(DOCKER / "service" / "requirements.lock")
+    for each in map(Requirement, wanted):
+        assert each.specifier.contains(pinned[canonicalize_name(each.name)]), each
+
+
+def pins(lock: Path) -> dict[str, str]:
+    """The versions in a lock file, by names. Each has hashes."""
+    found = re.findall(
+        r"^(\S+?)(?:\[\S+\])?==(\S+)(?: ; .*)? \\\n +--hash=sha256:", lock.read_text(), re.MULTILINE
+    )
+    assert len(found) == len(re.findall(r"^[\w-]+(?:\[\S+\])?==", lock.read_text(), re.MULTILINE))
+    return dict(found)
+
+
+def test_the_image_is_built_and_runs_with_versions_that_are_tested() -> None:
+    tested = pins(ROOT / "requirements.lock")
+    built = pins(DOCKER / "service" / "build.lock")
+    assert built == {"maturin": tested["maturin"]}
+    # For other versions of Python there may be others.
+    several = {name for name in tested if (ROOT / "requirements.lock").read_text().count(f"\n{name}==") > 1}
+    ours = pins(DOCKER / "service" / "requirements.lock")
+    assert {name: version for name, version in ours.items() if name not in several} == {
+        name: tested[name] for name in ours if name not in several
+    }
+
+
+def test_images_of_others_are_pinned_by_their_content() -> None:
+    images = [
+        *re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE),
+        *re.findall(r"^FROM (\S+)", (DOCKER / "hbase" / "Dockerfile").read_text(), re.MULTILINE),
+        *(
+            service["image"]
+            for name in ("compose.yaml", "service.yaml")
+            for service in read(DOCKER / name)["services"].values()
+            if not service["image"].startswith("simhbase-")
+        ),
+    ]
+    assert len(images) == 7
+    for image in images:
+        assert re.fullmatch(r"[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}", image), image
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "service.yaml"])
+def test_containers_change_nothing_but_their_volumes_and_have_no_rights(name: str) -> None:
+    for service in read(DOCKER / name)["services"].values():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service["tmpfs"][0].partition(":")[0] == "/tmp"
 
 
 def test_commands_of_containers_have_options_that_there_are(services: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import kubernetes_validate
 import pytest
@@ -61,7 +62,7 @@ def test_the_validator_finds_a_misspelt_field() -> None:
 def test_selectors_find_the_pods(manifests: dict[str, Any], pod: Any) -> None:
     labels = pod["metadata"]["labels"]
     for kind, each in manifests.items():
-        selector = each["spec"]["selector"]
+        selector = each["spec"]["podSelector" if kind == "NetworkPolicy" else "selector"]
         assert (selector if kind == "Service" else selector["matchLabels"]) == labels
     (port,) = manifests["Service"]["spec"]["ports"]
     (own,) = pod["spec"]["containers"][0]["ports"]
@@ -107,8 +108,30 @@ def test_pods_fit_the_image(pod: Any, container: Any) -> None:
     assert container["image"].partition(":")[0].endswith("/simhbase-service")
 
 
+def test_pods_are_asked_at_their_port_and_ask_their_store_alone(
+    manifests: dict[str, Any], container: Any
+) -> None:
+    policy = manifests["NetworkPolicy"]["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert policy["ingress"] == [{"ports": [{"port": container["ports"][0]["name"]}]}]
+    (store,) = (each["value"] for each in container["env"] if each["name"] == "SIMHBASE_STORE")
+    if store.startswith("rocksdb:"):
+        assert policy["egress"] == []
+        return
+    names, gateways = policy["egress"]
+    assert {each["port"] for each in names["ports"]} == {53}
+    address = urlsplit(store)
+    assert [each["port"] for each in gateways["ports"]] == [
+        address.port,
+        int(parse_qs(address.query)["thrift2"][0]),
+    ]
+    (where,) = gateways["to"]
+    namespace = where["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+    assert address.hostname == f"thrift.{namespace}.svc"
+
+
 def test_an_embedded_store_has_one_pod() -> None:
-    (workload, _) = documents("rocksdb.yaml")
+    (workload, *_) = documents("rocksdb.yaml")
     assert (workload["kind"], workload["spec"]["replicas"]) == ("StatefulSet", 1)
     (claim,) = workload["spec"]["volumeClaimTemplates"]
     assert claim["spec"]["accessModes"] == ["ReadWriteOncePod"]

@@ -29,6 +29,15 @@ def test_the_workflow_follows_the_schema_of_workflows() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_updates_of_what_is_pinned_are_proposed() -> None:
+    proposals = ROOT / ".github" / "dependabot.yml"
+    lint = ["check-jsonschema", "--builtin-schema", "vendor.dependabot", str(proposals)]
+    assert subprocess.run(lint).returncode == 0
+    asked = YAML(typ="safe").load(proposals)["updates"]
+    folders = [folder for each in asked for folder in each.get("directories", [each.get("directory")])]
+    assert all((ROOT / folder.lstrip("/")).is_dir() for folder in folders)
+
+
 def test_the_workflow_runs_scripts_test_with_every_python_that_the_project_names(job: dict[str, Any]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
