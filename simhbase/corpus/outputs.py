@@ -341,20 +341,27 @@ def unique_line(record: Record, fingerprint_bits: int = 64) -> bytes:
     return orjson.dumps({"id": record.id, "text": record.text})
 
 
-def duplicate_line(
-    record_id: str,
-    duplicate_of: str,
-    distance: int,
-    similarity: float | None = None,
-    group: str | None = None,
-) -> bytes:
-    """A line of a list of duplicates, with similarity and group if known."""
-    line: dict[str, Any] = {"id": record_id, "duplicate_of": duplicate_of, "distance": distance}
-    if similarity is not None:
-        line["similarity"] = shown_similarity(similarity)
-    if group is not None:
-        line["group"] = group
-    return orjson.dumps(line)
+class Duplicate(NamedTuple):
+    """A removed document, and the one that is kept. source, line: where the removed one is, as in Record;
+    kept_source, kept_line: where the kept one is. None: unknown."""
+
+    id: str
+    duplicate_of: str
+    distance: int
+    similarity: float | None = None
+    group: str | None = None
+    source: str | None = None
+    line: int | None = None
+    kept_source: str | None = None
+    kept_line: int | None = None
+
+
+def duplicate_line(duplicate: Duplicate, more: dict[str, Any] | None = None) -> bytes:
+    """A line of a list of duplicates: what is known, and more."""
+    known = {name: value for name, value in duplicate._asdict().items() if value is not None}
+    if duplicate.similarity is not None:
+        known["similarity"] = shown_similarity(duplicate.similarity)
+    return json_line(known | (more or {}))
 
 
 def shown_similarity(value: float) -> float:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from simhbase.corpus.given import GivenRows
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.names import WITHOUT_FIELDS
+from simhbase.corpus.outputs import Duplicate
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Value
 from simhbase.corpus.spool import Spool, SpooledRows
@@ -135,10 +136,10 @@ def dedup(
     give the similarity, with the minimum `min_similarity`; without sketches only fingerprints decide.
 
     unique: file for the kept documents (JSON lines, or rows in .csv, .tsv and .parquet); duplicates: file for
-    the others with their representatives and groups (JSON lines); evidence: file with the reasons: rule,
-    Jaccard similarity of the texts, and differing words. keep_rejected: keep texts that are too short for a
-    fingerprint, in `unique` after the others, or among the kept rows; they count as rejected. progress: see
-    `show_progress`; replaces the watcher of `inputs`.
+    the others with their representatives, groups and places (JSON lines); evidence: file with the reasons:
+    rule, Jaccard similarity of the texts, and differing words. keep_rejected: keep texts that are too short
+    for a fingerprint, in `unique` after the others, or among the kept rows; they count as rejected. progress:
+    see `show_progress`; replaces the watcher of `inputs`.
 
     Takes about 50 bytes of memory per document, and the size of its value if `keep` needs one. Ids,
     fingerprints, sketches, records and, if compared, texts are spooled to disk, beside the output files or
@@ -261,7 +262,11 @@ class _StoredMatches:
     def rest(self, batch: Batch, files: DedupFiles, rows: RowsSeen | None) -> Batch:
         """The records that match no stored document; the others are written to the files and rows."""
         nearest = nearest_others(self._index, batch, self._query)
-        found = [(document, match) for document, match in zip(batch.ids, nearest, strict=True) if match]
+        found = [
+            Duplicate(record.id, near.id, near.distance, near.similarity, near.id, record.source, record.line)
+            for record, near in zip(batch.records, nearest, strict=True)
+            if near
+        ]
         files.note_stored(found)
         if rows:
             rows.note_stored(found)

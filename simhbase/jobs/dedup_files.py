@@ -13,15 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.outputs import OutputFile, duplicate_line, plain_target, unique_line
+from simhbase.corpus.outputs import Duplicate, OutputFile, duplicate_line, plain_target, unique_line
 from simhbase.corpus.record import WithoutFingerprint
-from simhbase.corpus.spool import Spool
+from simhbase.corpus.spool import Spool, SpooledRows
 from simhbase.corpus.unique_output import unique_file
 from simhbase.jobs.evidence import ComparedTexts, Rule, evidence_line
 from simhbase.jobs.groups import Groups
 from simhbase.jobs.matching import SpooledTexts
 from simhbase.jobs.pipeline import Batch
-from simhbase.model import Match
 from simhbase.slices import Numbers
 
 LINES_AT_ONCE = 4096
@@ -54,9 +53,13 @@ class DedupFiles:
             )
             for option, path in files.items()
         }
-        self._ids, self._lines, self._rejected = (
-            stack.enter_context(closing(Spool(folder))) for _ in range(3)
+        self._ids, self._lines, self._rejected, self._sources = (
+            stack.enter_context(closing(Spool(folder))) for _ in range(4)
         )
+        # Of each document: the position of its source in `_sources`, and its line.
+        places = SpooledRows(folder, np.empty((0, 2), dtype=np.int64))
+        self._places = stack.enter_context(closing(places))
+        self._source: str | None = None  # of the last document
         self._rule = rule
         self._stored_rule = stored_rule
         self._texts = texts
@@ -67,23 +70,20 @@ class DedupFiles:
             self._lines.append(unique_line(record, batch.bits) for record in batch.records)
             rejected = (item.record for item in batch.items if isinstance(item, WithoutFingerprint))
             self._rejected.append(map(unique_line, rejected))
+        if self._files.keys() - {"unique"}:
+            known, names, places = len(self._sources), list[bytes](), list[tuple[int, int]]()
+            for record in batch.records:
+                if record.source != self._source:
+                    self._source = record.source
+                    names.append(record.source.encode("utf-8", "surrogateescape"))
+                places.append((known + len(names) - 1, record.line))
+            self._sources.append(names)
+            self._places.append(np.array(places, dtype=np.int64).reshape(-1, 2))
 
-    def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
+    def note_stored(self, found: Sequence[Duplicate]) -> None:
         """Write duplicates of stored documents, whose texts are unknown. These are not spooled."""
-        self._write(
-            "duplicates",
-            (
-                duplicate_line(name, match.id, match.distance, match.similarity, match.id)
-                for name, match in found
-            ),
-        )
-        self._write(
-            "evidence",
-            (
-                evidence_line(name, match.id, match.distance, match.similarity, self._stored_rule)
-                for name, match in found
-            ),
-        )
+        self._write("duplicates", map(duplicate_line, found))
+        self._write("evidence", map(evidence_line, found, repeat(self._stored_rule)))
 
     def ids(self, documents: Sequence[int]) -> list[str]:
         return [each.decode() for each in self._ids.read(documents)]
@@ -102,11 +102,16 @@ class DedupFiles:
             self._write_duplicates(grouped, chunk)
 
     def _write_duplicates(self, grouped: Groups, chunk: NDArray[np.int64]) -> None:
-        *columns, groups = columns_of(grouped, chunk, self.ids)
-        self._write("duplicates", map(duplicate_line, *columns, groups))
+        columns = [*columns_of(grouped, chunk, self.ids)]
+        for documents in (chunk, grouped.representative[chunk]):
+            places = self._places[documents]
+            names = self._sources.read(places[:, 0].tolist())
+            columns += [each.decode("utf-8", "surrogateescape") for each in names], places[:, 1].tolist()
+        duplicates = list(map(Duplicate, *columns))
+        self._write("duplicates", map(duplicate_line, duplicates))
         if "evidence" in self._files:
             texts = self._compared(chunk, grouped.representative[chunk])
-            self._write("evidence", map(evidence_line, *columns, repeat(self._rule), texts))
+            self._write("evidence", map(evidence_line, duplicates, repeat(self._rule), texts))
 
     def _compared(self, left: Numbers, right: Numbers) -> Iterator[ComparedTexts | None]:
         # One pair at a time: texts may be long.

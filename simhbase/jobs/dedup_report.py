@@ -204,7 +204,9 @@ def report_of(
     seconds: float,
 ) -> DedupReport:
     """Create the report. ids: returns the ids of documents by position."""
-    kept = int(np.count_nonzero(grouped.unique))
+    kept, sizes = int(np.count_nonzero(grouped.unique)), np.bincount(grouped.first)
+    largest = np.argsort(-sizes, kind="stable")[:LARGEST]
+    largest = largest[sizes[largest] > 1]
     return DedupReport(
         documents=len(grouped.unique) + duplicates_of_stored + counts.rejected,
         unique=kept,
@@ -216,13 +218,6 @@ def report_of(
         unusable_sources=counts.unusable_sources,
         seconds=round(seconds, 3),
         sources=tuple(sources),
-        largest=_largest(grouped, ids),
+        largest=tuple(map(GroupSize, ids(largest.tolist()), sizes[largest].tolist())),
         counts=counts,
     )
-
-
-def _largest(grouped: Groups, ids: Callable[[Sequence[int]], list[str]]) -> tuple[GroupSize, ...]:
-    sizes = np.bincount(grouped.first)
-    largest = np.argsort(-sizes, kind="stable")[:LARGEST]
-    largest = largest[sizes[largest] > 1]
-    return tuple(map(GroupSize, ids(largest.tolist()), sizes[largest].tolist()))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.corpus.given import GivenRows
+from simhbase.corpus.outputs import Duplicate
 from simhbase.corpus.record import Record, Reject, WithoutFingerprint
 from simhbase.errors import UsageError
 from simhbase.frames import Results, Texts, is_frame
@@ -19,7 +20,6 @@ from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import Groups
 from simhbase.jobs.matching import SpooledTexts
 from simhbase.jobs.pipeline import Batch
-from simhbase.model import Match
 from simhbase.notebook import html_table
 
 
@@ -95,7 +95,7 @@ class RowsSeen:
         self._usable: list[bool] = []
         self._kept_anyway: list[int] = []
         self._rejected: list[Removed] = []
-        self._matched: list[tuple[str, Match]] = []
+        self._matched: list[Duplicate] = []
 
     def append(self, batch: Batch) -> None:
         for item in batch.items:
@@ -114,7 +114,7 @@ class RowsSeen:
     def _id(self, row: int, name: str | None) -> Any:
         return name if name is None else self.rows.id_of(row, name)
 
-    def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
+    def note_stored(self, found: Sequence[Duplicate]) -> None:
         self._matched += found
 
     def report(
@@ -132,10 +132,11 @@ class RowsSeen:
         usable = np.flatnonzero(self._usable)
         rest = usable[free]
         removed = [*self._rejected, *self._duplicates(rest, grouped, ids, texts, rule)]
-        for row, (name, match) in zip(usable[~free].tolist(), self._matched, strict=True):
-            said = stored_rule.of(match.distance, match.similarity, same_text=False)
+        for row, each in zip(usable[~free].tolist(), self._matched, strict=True):
+            said = stored_rule.of(each.distance, each.similarity, same_text=False)
+            stored = each.duplicate_of, each.group
             removed.append(
-                Removed(row, self._id(row, name), said, match.id, match.id, match.distance, match.similarity)
+                Removed(row, self._id(row, each.id), said, *stored, each.distance, each.similarity)
             )
         kept, labels = np.zeros(len(self._usable), dtype=np.bool_), np.full(len(self._usable), -1)
         kept[rest[grouped.unique]] = True

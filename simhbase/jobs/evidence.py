@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from simhbase.corpus.outputs import json_line, shown_similarity
+from simhbase.corpus.outputs import Duplicate, duplicate_line, shown_similarity
 from simhbase.text.difference import difference, notes
 from simhbase.text.variants import CharacterTable
 
@@ -47,20 +47,13 @@ class ComparedTexts(NamedTuple):
     variants: CharacterTable | None
 
 
-def evidence_line(
-    record_id: str,
-    duplicate_of: str,
-    distance: int,
-    similarity: float | None,
-    rule: Rule,
-    texts: ComparedTexts | None = None,
-) -> bytes:
+def evidence_line(duplicate: Duplicate, rule: Rule, texts: ComparedTexts | None = None) -> bytes:
     """A line of the evidence file. texts: None if they are unknown."""
-    line: dict[str, Any] = {"id": record_id, "duplicate_of": duplicate_of, "distance": distance}
-    if similarity is not None:
-        line["similarity"] = shown_similarity(similarity)
-    line["rule"] = rule.of(distance, similarity, same_text=texts is not None and texts.removed == texts.kept)
-    return json_line(line | (_difference(texts) if texts else {}))
+    same_text = texts is not None and texts.removed == texts.kept
+    said = rule.of(duplicate.distance, duplicate.similarity, same_text=same_text)
+    return duplicate_line(
+        duplicate._replace(group=None), {"rule": said, **(_difference(texts) if texts else {})}
+    )
 
 
 def _difference(texts: ComparedTexts) -> dict[str, Any]:

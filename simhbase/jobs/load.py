@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from itertools import starmap
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic, sleep
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from simhbase import wire
 from simhbase.corpus.inputs import Inputs, opened
 from simhbase.corpus.outputs import (
+    Duplicate,
     KeptBeginning,
     OutputBusy,
     OutputFile,
@@ -356,14 +356,14 @@ class _LoadRun:
         """Write a batch to the files: its kept documents, those of them that are new, and duplicates."""
         pairs = list(zip(batch.records, kept, strict=True))
         duplicates = [
-            (document, near.id, near.distance, near.similarity)
-            for document, near in zip(batch.ids, found, strict=True)
+            Duplicate(record.id, near.id, near.distance, near.similarity, None, record.source, record.line)
+            for record, near in zip(batch.records, found, strict=True)
             if near
         ]
         lines = {
             "unique": (unique_line(record) for record, is_kept in pairs if is_kept),
-            "duplicates": starmap(duplicate_line, duplicates),
-            "evidence": (evidence_line(*each, self._rule) for each in duplicates),
+            "duplicates": map(duplicate_line, duplicates),
+            "evidence": (evidence_line(each, self._rule) for each in duplicates),
             "new": (unique_line(record) for n, (record, is_kept) in enumerate(pairs) if is_kept and n in new),
         }
         for option, each in lines.items():

@@ -275,9 +275,10 @@ def test_a_unique_load_is_greedy_in_input_order_and_against_the_store(tmp_path):
     files = ("--unique", "u.jsonl", "--duplicates", "d.jsonl", "--rejects", "r.jsonl")
     report = load(tmp_path, values, "--unique-only", *files, *STORE)
     assert (report["documents"], report["loaded"], report["duplicates"]) == (5, 3, 2)
+    source = str(tmp_path / "prepared.jsonl")
     assert read_lines(tmp_path / "d.jsonl") == [
-        {"id": "b", "duplicate_of": "a", "distance": 3},
-        {"id": "d", "duplicate_of": "stored", "distance": 1},
+        {"id": "b", "duplicate_of": "a", "distance": 3, "source": source, "line": 2},
+        {"id": "d", "duplicate_of": "stored", "distance": 1, "source": source, "line": 4},
     ]
     assert [record["id"] for record in read_lines(tmp_path / "u.jsonl")] == ["a", "c", "stored"]
     assert read_lines(tmp_path / "r.jsonl") == []
@@ -358,8 +359,9 @@ def test_the_files_of_a_run_with_an_id_prefix_name_documents_alike(tmp_path):
     records = [{"id": 1, "title": "新", "text": one}, {"id": 2, "text": one}, {"id": 3, "text": other}]
     write_lines(tmp_path / "a.jsonl", records)
     files = ("--yes", "--id-prefix", "p/", "--unique", "u.jsonl", "--duplicates", "d.jsonl")
-    of_dedup = {"similarity": 1, "group": "p/1"}
-    for command, named in (("load", "--unique-only", *STORE), {"similarity": 1}), (("dedup",), of_dedup):
+    of_load = {"similarity": 1, "source": "a.jsonl", "line": 2}
+    of_dedup = of_load | {"group": "p/1", "kept_source": "a.jsonl", "kept_line": 1}
+    for command, named in (("load", "--unique-only", *STORE), of_load), (("dedup",), of_dedup):
         result(*command, *files, "a.jsonl", cwd=tmp_path)
         assert read_lines(tmp_path / "u.jsonl") == [records[0] | {"id": "p/1"}, records[2] | {"id": "p/3"}]
         duplicate = {"id": "p/2", "duplicate_of": "p/1", "distance": 0}
@@ -542,10 +544,14 @@ def test_dedup_groups_chains_and_names_the_first_of_each(tmp_path):
         "largest": [{"group": "a", "documents": 3}, {"group": "far", "documents": 2}],
     }
     assert [record["id"] for record in read_lines(tmp_path / "u.jsonl")] == ["a", "far", "alone"]
+    places = {"source": str(file), "kept_source": str(file)}
     assert read_lines(tmp_path / "d.jsonl") == [
-        {"id": "b", "duplicate_of": "a", "distance": 3, "group": "a"},
-        {"id": "c", "duplicate_of": "a", "distance": 6, "group": "a"},
-        {"id": "far2", "duplicate_of": "far", "distance": 0, "group": "far"},
+        line | places
+        for line in (
+            {"id": "b", "duplicate_of": "a", "distance": 3, "group": "a", "line": 3, "kept_line": 1},
+            {"id": "c", "duplicate_of": "a", "distance": 6, "group": "a", "line": 4, "kept_line": 1},
+            {"id": "far2", "duplicate_of": "far", "distance": 0, "group": "far", "line": 6, "kept_line": 2},
+        )
     ]
 
 
@@ -639,7 +645,8 @@ def test_dedup_reads_a_pipe_once_and_writes_all_its_files(tmp_path):
     assert (report["documents"], report["unique"], report["duplicates"], report["rejected"]) == (4, 2, 1, 1)
     assert [record["id"] for record in read_lines(tmp_path / "u.jsonl")] == [0, 1]
     duplicate = {"id": "2", "duplicate_of": "0", "distance": 0, "similarity": 1, "group": "0"}
-    assert read_lines(tmp_path / "d.jsonl") == [duplicate]
+    places = {"source": "stdin", "line": 3, "kept_source": "stdin", "kept_line": 1}
+    assert read_lines(tmp_path / "d.jsonl") == [duplicate | places]
     assert read_lines(tmp_path / "r.jsonl") == [
         {"source": "stdin", "line": 4, "id": "3", "reason": "the text is empty"}
     ]

@@ -17,7 +17,7 @@ def evidence(tmp_path, *command: object) -> dict[str, dict[str, object]]:
     result(*command, "--yes", "--evidence", "e.jsonl", "--duplicates", "d.jsonl", cwd=tmp_path)
     lines = read_lines(tmp_path / "e.jsonl")
     duplicates = read_lines(tmp_path / "d.jsonl")
-    names = ("id", "duplicate_of", "distance", "similarity")
+    names = ("id", "duplicate_of", "distance", "similarity", "source", "line", "kept_source", "kept_line")
     for line, duplicate in zip(lines, duplicates, strict=True):
         assert [line.get(name) for name in names] == [duplicate.get(name) for name in names]
     return {line["id"]: line for line in lines}
@@ -31,6 +31,10 @@ def test_what_dedup_removes_has_the_rule_the_exact_similarity_and_the_words_that
         "duplicate_of": "d0",
         "distance": 0,
         "similarity": 1.0,
+        "source": "a.jsonl",
+        "line": 2,
+        "kept_source": "a.jsonl",
+        "kept_line": 1,
         "rule": "same text",
         "jaccard": 1.0,
         "words": {"removed": [], "kept": [], "more": 0},
@@ -57,18 +61,24 @@ def test_no_more_words_are_listed_than_people_read(tmp_path):
 def test_fingerprints_have_a_rule_and_no_texts(tmp_path):
     fingerprints(tmp_path / "a.jsonl", {"a": 0, "b": 1, "c": 0})
     found = evidence(tmp_path, "dedup", "--fingerprint-field", "f", "a.jsonl")
+    place = {"source": "a.jsonl", "kept_source": "a.jsonl", "kept_line": 1}
     assert found == {
-        "b": {"id": "b", "duplicate_of": "a", "distance": 1, "rule": "within 3 bits"},
-        "c": {"id": "c", "duplicate_of": "a", "distance": 0, "rule": "same fingerprint"},
+        "b": {"id": "b", "duplicate_of": "a", "distance": 1, "rule": "within 3 bits"} | place | {"line": 2},
+        "c": {"id": "c", "duplicate_of": "a", "distance": 0, "rule": "same fingerprint"}
+        | place
+        | {"line": 3},
     }
 
 
 def test_a_load_tells_what_it_knows_without_the_texts(tmp_path):
     fingerprints(tmp_path / "a.jsonl", {"a": 0, "b": 1, "c": 0})
     found = evidence(tmp_path, "load", "--unique-only", "--fingerprint-field", "f", "a.jsonl")
+    place = {"source": "a.jsonl"}  # where the kept one was read is not kept in mind
     assert found == {
-        "b": {"id": "b", "duplicate_of": "a", "distance": 1, "rule": "within 3 bits"},
-        "c": {"id": "c", "duplicate_of": "a", "distance": 0, "rule": "same fingerprint"},
+        "b": {"id": "b", "duplicate_of": "a", "distance": 1, "rule": "within 3 bits"} | place | {"line": 2},
+        "c": {"id": "c", "duplicate_of": "a", "distance": 0, "rule": "same fingerprint"}
+        | place
+        | {"line": 3},
     }
 
 
@@ -123,3 +133,30 @@ def test_evidence_alone_is_asked_for_in_python(tmp_path):
     report = simhbase.dedup(tmp_path / "a.jsonl", evidence=tmp_path / "e.jsonl")
     (line,) = read_lines(tmp_path / "e.jsonl")
     assert (report.duplicates, line["id"]) == (1, "d1")
+
+
+def test_removed_and_kept_documents_are_named_with_their_places(tmp_path):
+    one, other = texts(2, seed=5, words=200)
+    write_lines(tmp_path / "a.jsonl", [{"id": "a1", "text": other}, {"id": "a2", "text": one}])
+    (tmp_path / "b.csv").write_text(f'id,text\nb1,"{one} more"\nb2,"{other}"\n')
+    documents(tmp_path / "stored.jsonl", [other], prefix="stored")
+    result("load", "stored.jsonl", cwd=tmp_path)
+    names = ("source", "line", "kept_source", "kept_line")
+    both = "a.jsonl", "b.csv"
+    found = evidence(tmp_path, "dedup", "--keep", "longest", *both)
+    assert [[line[name] for name in names] for line in found.values()] == [
+        ["a.jsonl", 2, "b.csv", 2],
+        ["b.csv", 3, "a.jsonl", 1],
+    ]
+    found = evidence(tmp_path, "dedup", "--against", "rocksdb:simhbase.db", *both)
+    assert {name: [line.get(each) for each in names] for name, line in found.items()} == {
+        "a1": ["a.jsonl", 1, None, None],  # of a stored document
+        "b2": ["b.csv", 3, None, None],
+        "b1": ["b.csv", 2, "a.jsonl", 2],
+    }
+    found = evidence(tmp_path, "load", "--unique-only", *both)
+    assert {name: [line.get(each) for each in names] for name, line in found.items()} == {
+        "a1": ["a.jsonl", 1, None, None],
+        "b1": ["b.csv", 2, None, None],
+        "b2": ["b.csv", 3, None, None],
+    }

@@ -81,6 +81,7 @@ def test_dedup_tells_how_similar_duplicates_are(tmp_path, corpus, scheme):
     duplicates = {line["id"]: line for line in read_lines(tmp_path / "duplicates.jsonl")}
     assert report["duplicates"] == len(duplicates)
     line = {"id": "d3", "duplicate_of": "d1", "distance": 0, "similarity": 1, "group": "d1"}
+    line |= {"source": str(corpus), "line": 4, "kept_source": str(corpus), "kept_line": 2}
     assert duplicates["d3"] == line
 
 

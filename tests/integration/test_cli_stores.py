@@ -70,7 +70,9 @@ def test_every_command_from_creating_the_tables_to_dropping_them(tmp_path, url):
     unique = answer("load", *options, prepared)
     assert (unique["loaded"], unique["duplicates"]) == (3, 1)
     assert [record["id"] for record in read_lines(tmp_path / "u.jsonl")] == ["zero", "far", "far 2"]
-    assert read_lines(tmp_path / "d.jsonl") == [{"id": "one", "duplicate_of": "zero", "distance": 1}]
+    assert read_lines(tmp_path / "d.jsonl") == [
+        {"id": "one", "duplicate_of": "zero", "distance": 1, "source": str(prepared), "line": 2}
+    ]
     assert matches(answer("find", "--fingerprint", ZEROS)) == [("zero", 0)]
 
     # A document that is loaded with another fingerprint has moved.

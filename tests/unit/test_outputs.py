@@ -9,7 +9,14 @@ import pytest
 
 from simhbase.corpus import outputs
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.outputs import OutputBusy, OutputFile, duplicate_line, reject_line, unique_line
+from simhbase.corpus.outputs import (
+    Duplicate,
+    OutputBusy,
+    OutputFile,
+    duplicate_line,
+    reject_line,
+    unique_line,
+)
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Reject
 from simhbase.corpus.sources import Sources
@@ -238,9 +245,9 @@ def test_unique_records_of_other_formats_become_json_lines():
 
 
 def test_duplicates_and_rejects_have_the_documented_fields():
-    assert duplicate_line("b", "a", 2) == b'{"id":"b","duplicate_of":"a","distance":2}'
+    assert duplicate_line(Duplicate("b", "a", 2)) == b'{"id":"b","duplicate_of":"a","distance":2}'
     named = b'{"id":"c","duplicate_of":"b","distance":2,"similarity":0.5,"group":"a"}'
-    assert duplicate_line("c", "b", 2, 0.5, "a") == named
+    assert duplicate_line(Duplicate("c", "b", 2, 0.5, "a")) == named
     assert reject_line(Reject("x", 3, None, "not JSON")) == (
         b'{"source":"x","line":3,"id":null,"reason":"not JSON"}'
     )
