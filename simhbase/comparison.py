@@ -54,10 +54,11 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
         jaccard=float(exact[0]),
         notes=notes(left, right, differ, profile.variants),
         drawers=drawers,
-        tables=scheme.tables,
+        drawer_count=scheme.tables,
         match=match,
-        segments=tuple(
-            Stretch(each.same, left[slice(*each.left)], right[slice(*each.right)]) for each in differ.segments
+        stretches=tuple(
+            Stretch(each.same, left[slice(*each.left)], right[slice(*each.right)])
+            for each in differ.stretches
         ),
         words=differ.words,
         more_words=differ.more_words,

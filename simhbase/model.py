@@ -215,10 +215,10 @@ class Muted:
 class Drawer:
     """A drawer that a lookup reads.
 
-    flag: number of its table, from 1; bits: the fingerprint bits (scheme simhash) or sketch slots (minhash)
-    that name the drawer, as runs of (start, width); prefix: the first 5 bytes of its row keys in hex; rows:
-    rows read; candidates: rows within the distance in bits (minhash: all); truncated: it has more rows than
-    the limit.
+    flag: number of its combination of blocks (minhash: of its band), from 1; bits: the fingerprint bits
+    (scheme simhash) or sketch slots (minhash) that name the drawer, as runs of (start, width); prefix: the
+    first 5 bytes of its row keys in hex; rows: rows read; candidates: rows within the distance in bits
+    (minhash: all); truncated: it has more rows than the limit.
     """
 
     flag: int
@@ -297,10 +297,11 @@ class Comparison:
     them. Both are None if a text has no fingerprint. jaccard: exact Jaccard similarity (0 to 1) of the
     features behind the sketches (growing shingles, if the profile does not ask for others). notes: what
     explains the similarity, such as "same lines, other order", "differs by NAME -> NAME", or that a text
-    repeats itself so much that similarity means little. drawers: flags of shared drawers, out of `tables`.
-    match: a lookup of one would find the other, as the estimate is near enough and they share a drawer.
+    repeats itself so much that similarity means little. drawers: flags of shared drawers; drawer_count:
+    number of drawers that a document is in. match: a lookup of one would find the other, as the estimate is
+    near enough and they share a drawer.
 
-    segments: both texts in full, as alternating same and different stretches. words: words that one text has
+    stretches: both texts in full, as alternating same and different stretches. words: words that one text has
     more often, largest difference first; more_words: number left out. whole: a stretch was too long to
     compare word by word, and is reported as different.
     """
@@ -312,9 +313,9 @@ class Comparison:
     jaccard: float
     notes: tuple[str, ...]
     drawers: tuple[int, ...]
-    tables: int
+    drawer_count: int
     match: bool
-    segments: tuple[Stretch, ...]
+    stretches: tuple[Stretch, ...]
     words: tuple[WordCount, ...]
     more_words: int
     whole: bool

@@ -82,7 +82,7 @@ class Profile:
     fingerprint; stop_words, boilerplate: ignored; fold: "hant" treats Traditional and Simplified Han as
     equal, "arabic" spelling variants of Arabic (the profile holds the table); tokenizer: name and version of
     the word segmenter. The tokenizer is only a note about this machine or the store's creator and does not
-    count in comparisons of profiles: the check of fixed texts finds versions that segment differently.
+    count in comparisons of profiles: the check of fixed texts finds versions that cut words differently.
 
     scheme="simhash": bits, layout, features, weights, top: see FeatureOptions; k: default distance of
     lookups in bits, at most what the layout guarantees; idf: a user's table, None for jieba's where the

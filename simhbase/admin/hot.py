@@ -31,8 +31,8 @@ class HotFingerprint:
 
 @dataclass(frozen=True, slots=True)
 class HotDrawer:
-    """A drawer. prefix: the first 5 bytes of its row keys; flag: number of its table, from 1; rows: number of
-    fingerprints."""
+    """A drawer. prefix: the first 5 bytes of its row keys; flag: number of its combination of blocks
+    (minhash: of its band), from 1; rows: number of fingerprints."""
 
     prefix: bytes
     flag: int

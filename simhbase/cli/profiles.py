@@ -10,7 +10,7 @@ from simhbase.cli.output import Output, json_option
 MEANINGS: Mapping[str, str] = {
     "scheme": "simhash (compare bits of fingerprints), minhash (estimate Jaccard similarity)",
     "bits": "length of a fingerprint: 64, or 128 (dedup and fingerprint only)",
-    "layout": "NxM: drawers are named by any M of N blocks of the fingerprint: 5x2, 6x3; 2x1p1: few rows",
+    "layout": "NxM: drawers are named by every M of N blocks: 5x2, 6x3; 4x4: nested; 2x1p1: few rows",
     "k": "maximum Hamming distance of a match, in bits",
     "features": "words, words:N or chars:N (N-grams), chars:growing, chars:1-3",
     "weights": "weight of words: count, capped (in short texts), saturated (in long), tfidf, levels",

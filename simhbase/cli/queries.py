@@ -113,9 +113,9 @@ def _explanation_lines(query: str | None, found: Explanation) -> Iterator[str]:
     yield _title(query, found, sum(each.verdict == "match" for each in found.candidates))
     drawers = [
         {
-            "drawer": each.flag,
-            "named_by": ", ".join(f"{start}-{start + width - 1}" for start, width in each.bits),
-            "row_keys": f"{each.prefix}...",
+            "flag": each.flag,
+            "bits": ", ".join(f"{start}-{start + width - 1}" for start, width in each.bits),
+            "prefix": each.prefix,
             "rows": f"{each.rows:,}{' (truncated)' * each.truncated}",
             "candidates": each.candidates,
         }

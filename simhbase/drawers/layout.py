@@ -61,16 +61,16 @@ class Layout:
 
 @lru_cache
 def layout(name: str, bits: int = 64) -> Layout:
-    """The layout with a name: 5x2, 4x1, 4x4, 6x3 or any NxM (N blocks, every M of them); or NxMp1, whose
-    lookups flip one bit, as 2x1p1.
+    """The layout with a name: 5x2, 4x1, 6x3 or any NxM (N blocks, every M of them); 4x4, whose blocks are
+    nested; or NxMp1, whose lookups flip one bit, as 2x1p1.
 
     Raises UsageError for an invalid name.
     """
     found = re.fullmatch(r"([1-9]\d?)x([1-9]\d?)(p1)?", name)
     if not found:
         raise UsageError(
-            "must be NxM, for N blocks and M of them (5x2, 4x1, 4x4, 6x3), or NxMp1, whose lookups flip one "
-            f"bit (2x1p1), not {name!r}",
+            "must be NxM, for drawers named by every M of N blocks (5x2, 4x1, 6x3), 4x4, whose blocks are "
+            f"nested, or NxMp1, whose lookups flip one bit (2x1p1), not {name!r}",
             parameter="layout",
         )
     blocks, chosen, flips = int(found[1]), int(found[2]), 1 if found[3] else 0
@@ -82,7 +82,8 @@ def layout(name: str, bits: int = 64) -> Layout:
         raise UsageError(f"{name} guarantees nothing: in NxM, M has to be smaller than N", parameter="layout")
     if comb(blocks, chosen) > MAX_TABLES:
         raise UsageError(
-            f"{name} needs {comb(blocks, chosen)} tables, at most {MAX_TABLES} fit", parameter="layout"
+            f"{name} would put a document into {comb(blocks, chosen)} drawers, at most {MAX_TABLES} fit",
+            parameter="layout",
         )
     runs = _split(bits, blocks)
     tables = tuple(_join(combination) for combination in combinations(runs, chosen))

@@ -67,6 +67,6 @@ def _difference(texts: ComparedTexts) -> dict[str, Any]:
     return {
         "jaccard": shown_similarity(texts.jaccard),
         "words": {"removed": removed, "kept": kept, "more": more},
-        "stretches": sum(not segment.same for segment in found.segments),
+        "stretches": sum(not each.same for each in found.stretches),
         "notes": list(notes(texts.removed, texts.kept, found, texts.variants)),
     }

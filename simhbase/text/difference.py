@@ -39,7 +39,7 @@ _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class Span:
     """A stretch of both texts. left, right: start and end in the given texts, in characters; one may be
     empty. same: True if both have the same words."""
 
@@ -52,13 +52,13 @@ class Segment:
 class Difference:
     """Where two texts differ.
 
-    segments: both texts in full, as alternating same and different stretches; words: words that one text has
+    stretches: both texts in full, as alternating same and different stretches; words: words that one text has
     more often, largest difference first; more_words: number left out of that list; whole: a stretch was too
     long to compare word by word, and is reported as different; replaced: a word of the left text and the word
     of the right that stands in its place throughout, if that explains half of the difference.
     """
 
-    segments: tuple[Segment, ...]
+    stretches: tuple[Span, ...]
     words: tuple[WordCount, ...]
     more_words: int = 0
     whole: bool = False
@@ -67,7 +67,7 @@ class Difference:
     @property
     def same(self) -> bool:
         """True if the texts have the same words in the same order."""
-        return all(segment.same for segment in self.segments)
+        return all(stretch.same for stretch in self.stretches)
 
 
 def difference(
@@ -76,7 +76,7 @@ def difference(
     """Compare two texts in normal form. most_words: maximum number of differing words listed. variants: count
     as equal."""
     if normalise(left, variants) == normalise(right, variants):
-        return Difference((Segment((0, len(left)), (0, len(right)), same=True),) if left or right else (), ())
+        return Difference((Span((0, len(left)), (0, len(right)), same=True),) if left or right else (), ())
     texts = _words(left, variants), _words(right, variants)
     numbers: dict[str, int] = {}
     a, b = ([numbers.setdefault(word.text, len(numbers)) for word in words] for words in texts)
@@ -92,7 +92,7 @@ def difference(
         key=lambda each: -abs(each.left - each.right),
     )
     return Difference(
-        tuple(_segments(texts, (len(left), len(right)), common)),
+        tuple(_stretches(texts, (len(left), len(right)), common)),
         tuple(differing[:most_words]),
         max(0, len(differing) - most_words),
         alignment.whole,
@@ -172,14 +172,14 @@ def _words(text: str, variants: CharacterTable | None) -> list[_Word]:
     return [_Word(word.replace("ς", "σ"), start, end) for word, start, end in words]
 
 
-def _segments(
+def _stretches(
     texts: tuple[list[_Word], list[_Word]], lengths: tuple[int, int], common: Sequence[tuple[int, int]]
-) -> Iterator[Segment]:
+) -> Iterator[Span]:
     """Stretches of two texts, given the positions of common words in ascending order. Characters between
     words belong to the same stretches."""
     left, right = texts
     at = (0, 0)  # characters that have been seen
-    different: Segment | None = None
+    different: Span | None = None
     for before, behind in pairwise([(-1, -1), *common, (len(left), len(right))]):
         if behind == (before[0] + 1, before[1] + 1):
             continue
@@ -193,13 +193,13 @@ def _segments(
         elif different:
             yield different
         if starts != at:
-            yield Segment((at[0], starts[0]), (at[1], starts[1]), same=True)
-        different = Segment(*spans, same=False)
+            yield Span((at[0], starts[0]), (at[1], starts[1]), same=True)
+        different = Span(*spans, same=False)
         at = spans[0][1], spans[1][1]
     if different:
         yield different
     if at != lengths:
-        yield Segment((at[0], lengths[0]), (at[1], lengths[1]), same=True)
+        yield Span((at[0], lengths[0]), (at[1], lengths[1]), same=True)
 
 
 def _span(words: Sequence[_Word], first: int, behind: int, at: int) -> tuple[int, int]:

@@ -215,8 +215,8 @@ def test_an_explanation_without_json_is_for_reading(tmp_path):
     lines = run("find", "--explain", "--id", "a", *STORE, cwd=tmp_path).stdout.decode().splitlines()
     assert lines[:3] == [
         "0000000000000000  a: 1 match",
-        "  drawer  named by      row keys       rows  candidates",
-        "  1       0-25          0000000001...  2     1",
+        "  flag  bits          prefix      rows  candidates",
+        "  1     0-25          0000000001  2     1",
     ]
     assert lines[-2:] == [
         "  match    0         1,2,3,4,5,6,7,8,9,10  0000000000000000  a",

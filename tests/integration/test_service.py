@@ -341,8 +341,8 @@ def test_two_texts_are_compared_word_by_word(service: Service) -> None:
     ).json
     assert answer["distance"] > 0
     assert answer["match"] is False
-    segments = [(each["same"], each["left"], each["right"]) for each in answer["segments"]]
-    assert segments == [
+    stretches = [(each["same"], each["left"], each["right"]) for each in answer["stretches"]]
+    assert stretches == [
         (True, "a big ", "a big "),
         (False, "brown", "black"),
         (True, " dog runs", " dog runs"),

@@ -46,17 +46,17 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(ma
 
 def joined(found: Difference, left: str, right: str) -> tuple[str, str]:
     return (
-        "".join(left[slice(*each.left)] for each in found.segments),
-        "".join(right[slice(*each.right)] for each in found.segments),
+        "".join(left[slice(*each.left)] for each in found.stretches),
+        "".join(right[slice(*each.right)] for each in found.stretches),
     )
 
 
 def assert_sound(left: str, right: str) -> None:
     found = difference(left, right)
     assert joined(found, left, right) == (left, right)
-    for each in found.segments:
+    for each in found.stretches:
         assert each.left != each.right or each.left[0] < each.left[1] or each.right[0] < each.right[1]
-    kinds = [each.same for each in found.segments]
+    kinds = [each.same for each in found.stretches]
     assert all(before != behind for before, behind in pairwise(kinds))
 
 
@@ -81,7 +81,7 @@ def test_a_text_and_its_normal_form_have_the_same_words(text):
 def test_what_is_the_same_is_a_longest_common_subsequence(left, right):
     found = difference(" ".join(left), " ".join(right))
     same = [
-        word for each in found.segments if each.same for word in " ".join(left)[slice(*each.left)].split()
+        word for each in found.stretches if each.same for word in " ".join(left)[slice(*each.left)].split()
     ]
     assert len(same) == longest(left, right)
 

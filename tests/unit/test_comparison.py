@@ -27,7 +27,7 @@ def test_near_texts_match_and_others_do_not(profile):
     near, far = simhbase.compare(TEXT, NEAR, profile), simhbase.compare(TEXT, OTHER, profile)
     assert near.match
     assert near.drawers
-    assert near.tables == profile.index_scheme.tables
+    assert near.drawer_count == profile.index_scheme.tables
     assert 0.8 < near.jaccard < 1
     assert not far.match
     assert far.jaccard < 0.5
@@ -36,7 +36,7 @@ def test_near_texts_match_and_others_do_not(profile):
 
 
 def test_it_says_where_they_differ():
-    (added,) = (each for each in simhbase.compare(TEXT, NEAR).segments if not each.same)
+    (added,) = (each for each in simhbase.compare(TEXT, NEAR).stretches if not each.same)
     assert (added.left, added.right) == ("", "了")
 
 
@@ -51,7 +51,7 @@ def test_a_text_without_a_fingerprint_says_why_and_still_differs():
     assert found.fingerprints[0] is None
     assert found.reasons == ("the text is empty", None)
     assert (found.distance, found.match, found.drawers) == (None, False, ())
-    assert not all(each.same for each in found.segments)
+    assert not all(each.same for each in found.stretches)
 
 
 def test_texts_too_short_for_a_shingle_are_the_same_where_they_are_equal():
@@ -69,7 +69,7 @@ def test_an_index_compares_by_its_own_profile_what_it_would_find():
 
 
 def test_parameters_may_be_given_by_name():
-    assert simhbase.compare(TEXT, NEAR, {"scheme": "minhash"}).tables == 20
+    assert simhbase.compare(TEXT, NEAR, {"scheme": "minhash"}).drawer_count == 20
 
 
 def test_what_is_no_text_is_refused():
@@ -78,7 +78,7 @@ def test_what_is_no_text_is_refused():
 
 
 def same(*compared):
-    return all(each.same for each in simhbase.compare(*compared).segments)
+    return all(each.same for each in simhbase.compare(*compared).stretches)
 
 
 def test_the_difference_is_told_in_the_form_of_the_profile():

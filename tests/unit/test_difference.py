@@ -3,14 +3,14 @@
 import random
 
 from simhbase.text import difference as module
-from simhbase.text.difference import REPEATS_ITSELF, Segment, WordCount, difference, notes
+from simhbase.text.difference import REPEATS_ITSELF, Span, WordCount, difference, notes
 
 
 def marked(left: str, right: str) -> list[tuple[str, str]]:
     """What differs, in both texts."""
     return [
         (left[slice(*each.left)], right[slice(*each.right)])
-        for each in difference(left, right).segments
+        for each in difference(left, right).stretches
         if not each.same
     ]
 
@@ -34,7 +34,7 @@ def test_mixed_texts_are_marked_where_they_differ():
 def test_case_width_punctuation_and_white_space_are_no_difference():
     found = difference("Ｔｈｅ　ＮＥＷ bridge!", "the new\n\nbridge")
     assert found.same
-    assert found.segments == (Segment((0, 15), (0, 15), same=True),)
+    assert found.stretches == (Span((0, 15), (0, 15), same=True),)
     assert found.words == ()
 
 
@@ -43,7 +43,7 @@ def test_a_place_is_that_in_the_text_as_it_was_given():
 
 
 def test_a_text_and_none_differ_as_a_whole():
-    assert difference("", "").segments == ()
+    assert difference("", "").stretches == ()
     assert difference("", "").same
     assert marked("", "a new bridge") == [("", "a new bridge")]
     assert marked("a new bridge", "") == [("a new bridge", "")]
@@ -51,7 +51,7 @@ def test_a_text_and_none_differ_as_a_whole():
 
 def test_texts_without_words_have_the_same_ones():
     assert difference("!!!", "").same
-    assert difference("!!!", "").segments == (Segment((0, 3), (0, 0), same=True),)
+    assert difference("!!!", "").stretches == (Span((0, 3), (0, 0), same=True),)
 
 
 def test_a_text_that_moved_is_different_and_has_no_differing_words():
@@ -86,14 +86,14 @@ def test_a_stretch_too_long_for_that_differs_as_a_whole_and_says_so(monkeypatch)
     left, right = "same " + "a b " * 20 + "end", "same " + "b a a " * 20 + "end"
     found = difference(left, right)
     assert found.whole
-    assert [each.same for each in found.segments] == [True, False, True]
+    assert [each.same for each in found.stretches] == [True, False, True]
 
 
 def test_a_hundred_thousand_characters_are_compared_word_by_word():
     chance = random.Random(1)
     left = "".join(chr(chance.randrange(0x4E00, 0x5000)) for _ in range(100_000))
     right = left[:30_000] + left[40_000:]
-    (missing,) = (each for each in difference(left, right).segments if not each.same)
+    (missing,) = (each for each in difference(left, right).stretches if not each.same)
     assert missing.right[0] == missing.right[1]
     assert abs(missing.left[1] - missing.left[0] - 10_000) < 10
 

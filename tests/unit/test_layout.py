@@ -1,9 +1,14 @@
 """Names of layouts, their tables and the errors for what is none."""
 
+import re
+
+import numpy as np
 import pytest
 
-from simhbase.drawers.layout import MAX_TABLES, layout, require_within_guarantee
+from simhbase.drawers.layout import MAX_TABLES, Layout, layout, require_within_guarantee
+from simhbase.drawers.rowkeys import prefixes, probes
 from simhbase.errors import UsageError
+from tests import examples
 
 
 @pytest.mark.parametrize(
@@ -109,3 +114,35 @@ def test_a_k_that_no_layout_of_two_blocks_guarantees_is_answered_without_one(k):
 def test_a_k_within_the_guarantee_is_fine():
     for k in range(4):
         require_within_guarantee(k, layout("5x2"))
+
+
+def bits_of_segments(found: Layout) -> list[set[int]]:
+    """Per flag, the bits of a fingerprint that its segment depends on: flipping one gives another prefix."""
+    ones = np.uint64(1) << np.arange(found.bits, dtype=np.uint64)
+    moved = (prefixes(ones, found) != prefixes(np.zeros(1, np.uint64), found)).any(axis=2)
+    return [set(np.flatnonzero(flips).tolist()) for flips in moved.T]
+
+
+def can_be_kept_apart(segments: list[set[int]], bits: int, flips: int, chosen: frozenset[int]) -> bool:
+    """Whether so many more differing bits can leave no segment with `flips` or fewer of them."""
+    equal = next((each for each in segments if len(each & chosen) <= flips), None)
+    if equal is None or bits == 0:
+        return equal is None
+    return any(can_be_kept_apart(segments, bits - 1, flips, chosen | {bit}) for bit in sorted(equal - chosen))
+
+
+def test_the_layouts_of_the_docs_have_the_figures_that_the_docs_give():
+    page = examples.page("docs/how.md")
+    rows = re.findall(r"^\|([^|]*)\|[^|]*\| `(\w+)`[^|]*\|(.*)\|$", page, re.MULTILINE)
+    articles = {"4x1": "4-way", "5x2": "5-way", "4x4": "nested, 4 by 4", "6x3": "6-way"}
+    ours = dict.fromkeys(("6x2", "7x3", "2x1p1"), "")
+    assert {name: kind.strip() for kind, name, _ in rows} == articles | ours
+    for _, name, figures in rows:
+        found = layout(name)
+        segments = bits_of_segments(found)
+        widths = sorted({len(each) for each in segments})
+        k = next(k for k in range(64) if can_be_kept_apart(segments, k + 1, found.flips, frozenset()))
+        read = probes(np.zeros(1, np.uint64), found).shape[1]
+        named = " to ".join(map(str, dict.fromkeys((widths[0], widths[-1]))))
+        assert [each.strip() for each in figures.split("|")] == [str(len(segments)), str(read), named, str(k)]
+        assert found.guarantee == k

@@ -75,7 +75,7 @@ function shown(comparison, parameters, names) {
   parts.push(make("p", { class: "near" }, facts.filter(Boolean).join(", ")));
   if (left !== null && right !== null) {
     const match = { ...comparison, fingerprint: right };
-    parts.push(picture(left, match, parameters, comparison.tables));
+    parts.push(picture(left, match, parameters, comparison.drawer_count));
   }
   comparison.reasons.forEach((reason, side) => {
     if (reason !== null) {
@@ -86,17 +86,17 @@ function shown(comparison, parameters, names) {
   return parts;
 }
 
-function verdict({ match, fingerprints, segments, jaccard }) {
-  const same = segments.every((stretch) => stretch.same);
+function verdict({ match, fingerprints, stretches, jaccard }) {
+  const same = stretches.every((stretch) => stretch.same);
   if (fingerprints.includes(null)) return same ? "The same words" : "They cannot be matched";
   // Shingles have punctuation, words have none.
   if (same) return jaccard < 1 ? "The same words in the same order, and other punctuation" : "The same words in the same order";
   return match ? "One would be found by the other" : "Neither would be found by the other";
 }
 
-function marked({ segments, words, more_words: more, whole }, names) {
-  const different = segments.filter((stretch) => !stretch.same).length;
-  const shown = segments.slice(0, MOST_STRETCHES);
+function marked({ stretches: all, words, more_words: more, whole }, names) {
+  const different = all.filter((stretch) => !stretch.same).length;
+  const shown = all.slice(0, MOST_STRETCHES);
   const panes = ["left", "right"].map((side, number) =>
     make(
       "div",
@@ -113,7 +113,7 @@ function marked({ segments, words, more_words: more, whole }, names) {
   if (whole) {
     parts.push(notice("note", "A long stretch is marked as a whole", "It is too long to be compared word by word."));
   }
-  if (segments.length > shown.length) {
+  if (all.length > shown.length) {
     parts.push(notice("note", "Only the beginning is shown", `There are ${counted(different, "place")} that differ.`));
   }
   parts.push(make("div", { class: "panes" }, panes));
@@ -121,10 +121,10 @@ function marked({ segments, words, more_words: more, whole }, names) {
   return parts;
 }
 
-function stretches(segments, side) {
+function stretches(shown, side) {
   const element = side === "left" ? "del" : "ins";
   let number = 0;
-  return segments.map((stretch) => {
+  return shown.map((stretch) => {
     if (stretch.same) return stretch[side];
     number += 1;
     return make(element, { "data-place": number, class: stretch[side] ? null : "nothing" }, stretch[side]);

@@ -103,12 +103,12 @@ async function explained(text) {
   return [
     scrolling(
       "Drawers",
-      ["Drawer", named, "Row keys", "Rows", "Near"],
+      ["Flag", named, "Prefix", "Rows", "Candidates"],
       found.drawers.map((drawer) => [
         drawer.flag,
         drawer.bits.map(([first, number]) => `${first}–${first + number - 1}`).join(", "),
-        make("code", {}, `${drawer.prefix}…`),
-        drawer.rows.toLocaleString("en") + (drawer.truncated ? " (cut)" : ""),
+        make("code", {}, drawer.prefix),
+        drawer.rows.toLocaleString("en") + (drawer.truncated ? " (truncated)" : ""),
         drawer.candidates.toLocaleString("en"),
       ]),
     ),
