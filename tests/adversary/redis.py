@@ -98,7 +98,7 @@ class RedisFaults(ServerFaults):
     @contextmanager
     def _all_missed(self) -> Iterator[None]:
         self._copied = copy_beside(self)
-        with self.damaged(MISSED), open_index(self.url) as self._held:
+        with self.damaged(MISSED), lasting(lambda: open_index(self.url)) as self._held:
             yield
 
     def _require_errors(self) -> None:

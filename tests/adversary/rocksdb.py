@@ -8,6 +8,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from simhbase.stores.rocksdb.folder import options_of
+from simhbase.stores.rocksdb.integrity import require_whole
+from simhbase.stores.rocksdb.memory import memory_for
+from simhbase.stores.rocksdb.options import open_rdict
 from tests.adversary.damage import copy_beside, damage_a_row, require_errors
 from tests.adversary.faults import Faults, Kind
 from tests.adversary.syncs import cut_unsynced
@@ -60,10 +64,10 @@ class FolderFaults(Faults):
         """Flips, cuts or removes one of the data files, which every opening and full read misses."""
         with self.quiet():
             copied = copy_beside(self)
-            files = sorted(self.store.glob("*.sst"))
+            files = sorted(files_of(self.store))
             if not files:
                 return "no file to damage"
-            file = self.chance.choice(files)
+            file = self.store / self.chance.choice(files)
             how = self.chance.choice(["flip", "cut", "remove"])
             operations = ["check"]
             if how != "flip":  # which only those notice that read the block
@@ -86,6 +90,13 @@ class FolderFaults(Faults):
                 operations = ("open", "open to write", "find", "claim", "check", "migrate")
                 require_errors(self, LOG, operations, next(iter(self.victims)), copied)
         return "flip the log"
+
+
+def files_of(store: Path) -> frozenset[str]:
+    """Names of the data files that are read. A writer that was killed may have left others."""
+    url = f"rocksdb:{store}"
+    memory = memory_for(options_of(url), holds_filters=True)
+    return require_whole(url, store, lambda options, access: open_rdict(store, options, access, memory))
 
 
 def is_of_documents(file: Path) -> bool:
