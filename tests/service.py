@@ -73,6 +73,13 @@ class Service:
     def connect(self, timeout: float = 60) -> http.client.HTTPConnection:
         return http.client.HTTPConnection(self.address.hostname or "", self.address.port, timeout=timeout)
 
+    def await_ready(self) -> None:
+        """Return when the store answers again."""
+        deadline = time.monotonic() + 120
+        while (answer := self.get("/readyz")).status != 200:
+            assert time.monotonic() < deadline, answer.body
+            time.sleep(0.1)
+
     def logged(self) -> list[dict[str, Any]]:
         """The lines of the log so far."""
         lines = self._log.read_text("utf-8").split("\n")  # an id may hold other ends of lines

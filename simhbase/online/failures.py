@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from http import HTTPStatus
@@ -10,7 +11,16 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from simhbase import wire
-from simhbase.errors import BadInput, Overloaded, ReadOnly, RetryableError, SimhbaseError, StoreBusy, TimedOut
+from simhbase.errors import (
+    BadInput,
+    Overloaded,
+    ReadOnly,
+    RetryableError,
+    SimhbaseError,
+    StoreBusy,
+    StoreUnreachable,
+    TimedOut,
+)
 from simhbase.logs import logger
 from simhbase.online.answers import ErrorBody, Failed
 
@@ -77,7 +87,9 @@ def _of_library(error: SimhbaseError, is_stranger: bool) -> Response:
         (status, code, wait) for kind, status, code, wait in STATUSES if isinstance(error, kind)
     )
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        log.warning("%s: %s", code, error)
+        # The store itself warns of an outage, and not for each request.
+        level = logging.INFO if isinstance(error, StoreUnreachable) else logging.WARNING
+        log.log(level, "%s: %s", code, error)
     headers = {} if wait is None else {"Retry-After": str(wait)}
     details = [error.problem] if isinstance(error, wire.Unfitting) else []
     message = _UNTOLD if is_stranger else str(error)

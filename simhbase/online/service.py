@@ -33,6 +33,7 @@ class Service:
 
     def __init__(self, index: Index, settings: Settings, metrics: ServiceMetrics) -> None:
         limits = settings.limits
+        index.store.fail_fast()
         self.profile = index.profile.digest
         self._index = index
         self._metrics = metrics

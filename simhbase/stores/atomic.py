@@ -67,6 +67,8 @@ class BaseStore(ABC, Generic[R]):
 
     def arrange(self, layout: Layout | None) -> None: ...
 
+    def fail_fast(self) -> None: ...
+
     def refresh(self) -> None: ...
 
     def sync(self) -> None: ...
@@ -157,6 +159,9 @@ class ServerStore(BaseStore[R]):
         """Notes how far this machine's clock is ahead of a server's that was asked since `before`. The call
         itself accounts for part of the difference."""
         self._ahead = max(before - server, 0) + min(now() - server, 0)
+
+    def fail_fast(self) -> None:
+        self._client.outage.fails_fast = True
 
     def counters(self) -> Mapping[str, int]:
         return {"retries": self._client.retries}

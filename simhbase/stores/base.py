@@ -224,6 +224,10 @@ class Store(Protocol):
         each), what the near fingerprints in them list, and the documents. The same rows as by `Drawers.read`,
         `Records.scan` and `Records.get`, which are for many."""
 
+    def fail_fast(self) -> None:
+        """From now on, calls fail at once while the server is known not to answer, instead of waiting for it:
+        for callers with clients of their own."""
+
     def refresh(self) -> None:
         """Make other processes' writes visible to a reader."""
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, StoreUnreachable
-from simhbase.stores.attempts import Attempts
+from simhbase.stores.attempts import Attempts, Outage
 
 T = TypeVar("T")
 OPENING_SECONDS = 10.0
@@ -43,6 +43,7 @@ class Pool(ABC, Generic[C]):
         self._timeout = timeout
         self._own = threading.local()
         self._answered = False
+        self.outage = Outage(url)
         self.retries = 0
         self._renew()
 
@@ -140,9 +141,16 @@ class Pool(ABC, Generic[C]):
             with self.translated(doing):
                 with suppress(IndexError):  # another thread may take the last one
                     return self._resumed(idle.pop())
-                return self._connect()
+                return self._connected()
         except BaseException:
             self._release()
+            raise
+
+    def _connected(self) -> C:
+        try:
+            return self._connect()
+        except BaseException:
+            self._own.is_gone = True
             raise
 
     def _give_back(self, connection: C, sound: bool) -> None:
@@ -159,17 +167,23 @@ class Pool(ABC, Generic[C]):
         self._free.release()
 
     def retried(self, work: Callable[[], T]) -> T:
-        """Does something until the server can be reached, or the time is up."""
-        attempts = Attempts(self._timeout if self._answered else min(self._timeout, OPENING_SECONDS))
+        """Does something until the server can be reached, or the time is up. Raises StoreUnreachable at once
+        where the store fails fast, and the server is known to be gone."""
+        if (why := self.outage.refusal()) is not None:
+            raise StoreUnreachable(f"{self._url}: {why}")
+        seconds = self._timeout if self._answered else min(self._timeout, OPENING_SECONDS)
+        attempts = Attempts(seconds, self.outage)
         while True:
+            self._own.is_gone = False
             try:
                 result = work()
             except StoreUnreachable as error:
-                if not attempts.pause_for(error):
+                if not attempts.pause_for(error, gone=self._own.is_gone):
                     raise
                 self.retries += 1
             else:
                 self._answered = True
+                self.outage.answered()
                 return result
 
     def close(self) -> None:

@@ -25,6 +25,7 @@ from tests.command_line import COMMAND, documents, environment, fingerprints, re
 from tests.postgresql import PostgreSQL
 from tests.redis import Redis
 from tests.relay import LOCALHOST, Relay
+from tests.service import serving
 from tests.services import Server
 from tests.services import started as started_server
 
@@ -283,6 +284,26 @@ def test_a_server_that_restarts_is_waited_for(fallible: Server) -> None:
             assert waiting.result() != [None]
         add(index, [("b", 1 << 40)])
         assert index.store.counters()["retries"] > 0
+
+
+def test_a_service_whose_server_is_gone_says_so_at_once_until_it_is_back(
+    fallible: Server, tmp_path: Path
+) -> None:
+    url = fallible.store("gone")
+    simhbase.open(url, create=Profile(verify=False)).close()
+    (text,) = texts(1)
+    with serving(url, tmp_path) as service:
+        assert service.post("/v1/documents", {"id": "a", "text": text}).status == 200
+        fallible.stop()
+        for _ in range(20):
+            for away in (service.post("/v1/find", {"text": text}), service.get("/readyz")):
+                assert (away.status, away.code) == (503, "store_unreachable"), away.body
+        (beginning,) = [line["message"] for line in service.logged() if line["level"] == "warning"]
+        assert beginning.startswith("waiting for ")
+        fallible.start()
+        service.await_ready()
+        assert service.post("/v1/find", {"text": text}).status == 200
+        assert f"{url} answers again, after " in service.log_text()
 
 
 def test_a_load_whose_server_crashes_ends_with_11_and_resumes(

@@ -28,8 +28,9 @@ def relay(hbase: Cluster) -> Iterator[Relay]:
         yield relay
 
 
-def url_of(relay: Relay, seconds: int) -> str:
-    return f"hbase://{LOCALHOST}:{relay.port}/{PREFIX}?timeout={seconds}"
+def url_of(relay: Relay, seconds: int, *others: Relay) -> str:
+    gateways = ",".join(f"{LOCALHOST}:{each.port}" for each in (relay, *others))
+    return f"hbase://{gateways}/{PREFIX}?timeout={seconds}"
 
 
 def found(service: Service, text: str) -> Answer:
@@ -76,9 +77,33 @@ def test_while_the_store_is_away_it_says_so_and_afterwards_goes_on(relay: Relay,
         relay.come_back()
         (lookup,) = await_found(service, ONE).json["lookups"]
         assert [match["id"] for match in lookup["matches"]] == ["one"]
-        assert service.get("/readyz").status == 200
+        service.await_ready()
         assert service.post("/v1/documents", {"id": "two", "text": OTHER}).json["added"] <= 1
         assert service.get("/v1/documents/two").status == 200
+
+
+def test_while_all_gateways_are_gone_every_answer_says_so_at_once(
+    hbase: Cluster, relay: Relay, tmp_path: Path
+) -> None:
+    with Relay(hbase.gateway) as other, serving(url_of(relay, 60, other), tmp_path) as service:
+        assert service.post("/v1/documents", {"id": "one", "text": ONE}).status == 200
+        relay.refuse()
+        other.refuse()
+        assert found(service, ONE).code == "store_unreachable"  # after 2 s, and not after 30
+        start = time.monotonic()
+        for _ in range(20):
+            for away in (found(service, ONE), service.get("/readyz"), service.get("/v1/documents/one")):
+                assert (away.status, away.code) == (503, "store_unreachable"), away.body
+                assert "Connection refused" in away.json["error"]["message"]
+        assert time.monotonic() - start < 30  # each of them waited that long
+        warnings = [line["message"] for line in service.logged() if line["level"] == "warning"]
+        assert len(warnings) == 3, warnings  # two gateways and the store
+        other.come_back()
+        await_found(service, ONE)
+        service.await_ready()
+        (end,) = [line["message"] for line in service.logged() if "hbase://" in line["message"]]
+        assert re.search(r" answers again, after \d+ s$", end)
+        relay.come_back()  # which the fixture ends
 
 
 def test_a_store_that_hangs_is_not_waited_for_longer_than_a_request_may_take(

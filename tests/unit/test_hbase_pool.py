@@ -18,6 +18,7 @@ from thriftpy2.thrift import TProcessor
 from thriftpy2.transport import TBufferedTransportFactory, TSocket
 
 from simhbase.errors import StoreFailed, StoreUnreachable
+from simhbase.stores import attempts
 from simhbase.stores.hbase import HBaseStore, pool
 from simhbase.stores.hbase.interface import RetryingIOError, Thrift1
 from simhbase.stores.hbase.url import parse
@@ -30,14 +31,14 @@ TCell = TRowResult.thrift_spec[2][2][1][1]
 class Stub:
     """A Thrift 1 gateway whose rows all exist. `delay`: seconds before each answer to a read."""
 
-    def __init__(self, delay: float = 0.0) -> None:
+    def __init__(self, delay: float = 0.0, port: int = 0) -> None:
         self.delay = delay
         self._gate: threading.Event | None = None
         self.answers = True
         self.refuses = False
         self.connections = self.open = self.most_open = self.calls = 0
         self._lock = threading.Lock()
-        self._listener = socket.create_server((LOCALHOST, 0), backlog=128)
+        self._listener = socket.create_server((LOCALHOST, port), backlog=128)
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -203,15 +204,59 @@ def test_the_time_limit_is_one_of_the_whole_operation(stub, opened, keys):
         get(store, keys)  # without a limit it would come back after 6 s, or 16
 
 
-def test_the_time_limit_holds_for_all_retries_with_what_explains_the_error(stub, opened, caplog):
+def test_the_time_limit_holds_for_all_retries_with_what_explains_the_error(stub, opened):
     store, stub.refuses = opened(stub.port, timeout=1.5), True
-    with caplog.at_level(logging.INFO), pytest.raises(StoreUnreachable, match="X: later"):
+    with pytest.raises(StoreUnreachable, match="X: later"):
         get(store)
     assert store.counters()["retries"] == stub.calls - 1 > 1
     assert store.counters()["slow_operations"] == 1
-    retries = [record for record in caplog.records if "attempt" in record.message]
-    assert [record.levelname for record in retries[:2]] == ["INFO", "WARNING"]
-    assert f"reading p_documents: attempt 2 after {LOCALHOST}:{stub.port}" in retries[0].message
+
+
+def test_an_outage_is_said_at_its_beginning_once_a_minute_and_at_its_end(opened, caplog, monkeypatch):
+    monkeypatch.setattr(attempts, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(attempts, "SAID_EVERY", 1.0)
+    with Stub() as one, Stub() as other:
+        store = opened(one.port, other.port, timeout=2.5)
+    with pytest.raises(StoreUnreachable):
+        get(store)
+    assert store.counters()["retries"] > 4
+    gateways = [f"gateway {LOCALHOST}:{stub.port}" for stub in (one, other)]
+    beginnings = [*(f"{gateway} rests" for gateway in gateways), "waiting for"]
+    for beginning in beginnings:
+        said = [record.message for record in caplog.records if record.message.startswith(beginning)]
+        assert [", since " in each for each in said] in ([False, True], [False, True, True])
+    caplog.clear()
+    with Stub(port=one.port):
+        get(store)
+    ends = [record.message.partition(" answers again, after ")[0] for record in caplog.records]
+    assert ends == [gateways[0], store.url]
+
+
+def test_while_all_gateways_are_gone_a_store_that_fails_fast_says_so_at_once(opened, monkeypatch):
+    monkeypatch.setattr(attempts, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(attempts, "TRIED_EVERY", 3600.0)
+    with Stub() as one, Stub() as other:
+        store = opened(one.port, other.port, timeout=3600)
+        store.fail_fast()
+    cause = f"{LOCALHOST}:{one.port}: Connection refused"
+    with pytest.raises(StoreUnreachable, match=f"reading p_documents failed: .*{cause}"):
+        get(store)
+    with Stub(port=one.port):
+        with pytest.raises(StoreUnreachable, match=f"no answer for 0 s: .*{cause}.* gateways run there"):
+            get(store)  # of many callers one is let through, in an hour
+        store._outage._next = 0.0
+        get(store)
+        get(store)
+
+
+def test_a_region_that_is_away_is_waited_for_while_gateways_answer(stub, opened, monkeypatch):
+    monkeypatch.setattr(attempts, "SILENT_SECONDS", 0.1)
+    store = opened(stub.port, timeout=60)
+    store.fail_fast()
+    stub.refuses = True
+    threading.Timer(1.0, setattr, (stub, "refuses", False)).start()
+    get(store)
+    assert store.counters()["retries"] > 1
 
 
 def test_a_gateway_that_takes_connections_and_says_nothing_costs_its_time_once(stub, opened, monkeypatch):

@@ -12,7 +12,7 @@ from typing import Any
 import thriftpy2
 
 from simhbase.errors import StoreFailed, StoreUnreachable
-from simhbase.stores.attempts import Attempts
+from simhbase.stores.attempts import Attempts, Outage
 from simhbase.stores.hbase.client import OPENING_SECONDS, GatewayClient
 from simhbase.stores.hbase.connection import CallFailed, CallRefused, Connection
 from simhbase.stores.hbase.counters import Counters
@@ -73,7 +73,8 @@ class Thrift2Administrator:
     def __init__(self, address: Address) -> None:
         counters = Counters()
         pool = thrift2_pool(address, idl.Administration, counters)
-        self._client = GatewayClient(address, "write", pool, counters)
+        outage = Outage(f"Thrift 2 of {address.url}")
+        self._client = GatewayClient(address, "write", pool, counters, outage)
         self._timeout = address.timeout
         self._answered = False
 
@@ -149,17 +150,19 @@ class Thrift2Administrator:
                 raise CallRefused(connection.gateway, text, final=True) from error
 
         # A gateway that never answered may be mistyped.
-        attempts = Attempts(self._timeout if self._answered else min(self._timeout, OPENING_SECONDS))
+        seconds = self._timeout if self._answered else min(self._timeout, OPENING_SECONDS)
+        attempts = Attempts(seconds, self._client.outage)
         while True:
             try:
                 answer = self._client.attempt(call, attempts.end)
                 self._answered = True
+                attempts.outage.answered()
                 return answer
             except CallFailed as problem:
                 self._answered |= isinstance(problem, CallRefused)
                 if isinstance(problem, CallRefused) and not problem.is_outage:
                     raise
-                if not attempts.pause_for(problem):
+                if not attempts.pause_for(problem, gone=problem.is_gone):
                     raise StoreUnreachable(
                         f"no Thrift 2 gateway for {table.full_name} answered within {attempts.seconds:g} s: "
                         f"{problem}. Does one run there? Thrift 1 cannot create or drop tables"

@@ -7,7 +7,6 @@ all of them, and requests are sent on all connections before waiting for any.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import Any, TypeVar
 
 from simhbase.errors import ReadOnly, StoreFailed, StoreUnreachable, TableDisabled, TablesMissing
 from simhbase.logs import logger
-from simhbase.stores.attempts import Attempts
+from simhbase.stores.attempts import Attempts, Outage
 from simhbase.stores.base import Access
 from simhbase.stores.hbase.connection import CallFailed, CallRefused, Connection, ConnectionLost
 from simhbase.stores.hbase.counters import Counters
@@ -41,6 +40,7 @@ EXPLAINING_SHARE, EXPLAINING_LIMIT = 1 / 10, 3.0
 # to say so. Silence alone says little: a gateway waits for a region server that has died, too.
 DOUBT_SHARE = 1 / 8
 SLOW_SECONDS = 1.0
+_IS_UP = "Is HBase up, and do its Thrift gateways run there?"
 
 log = logger(__name__)
 
@@ -59,8 +59,8 @@ def tasks(requests: Iterable[Request]) -> list[Task[Any]]:
 class Operation(Attempts):
     """A call of the store. It ends at `limit`, including checks that explain an error."""
 
-    def __init__(self, doing: str, table: Table, seconds: float) -> None:
-        super().__init__(seconds)
+    def __init__(self, doing: str, table: Table, seconds: float, outage: Outage) -> None:
+        super().__init__(seconds, outage)
         self.doing = f"{doing} {table.name}"
         self.table = table
         self.limit = self.end
@@ -190,13 +190,16 @@ class _Attempt:
 
 
 class GatewayClient:
-    """Runs operations on the tables of an address."""
+    """Runs operations on the tables of an address. outage: of its gateways."""
 
-    def __init__(self, address: Address, access: Access, pool: Pool, counters: Counters) -> None:
+    def __init__(
+        self, address: Address, access: Access, pool: Pool, counters: Counters, outage: Outage
+    ) -> None:
         self._address = address
         self._access = access
         self._pool = pool
         self._counters = counters
+        self.outage = outage
 
     def gauges(self) -> Mapping[str, int]:
         """Use of its connections; see Pool.gauges."""
@@ -208,10 +211,14 @@ class GatewayClient:
 
     @contextmanager
     def reading(self, table: Table, doing: str = "reading") -> Iterator[Operation]:
-        """A read operation."""
-        operation = Operation(doing, table, self._address.timeout)
+        """A read operation. Raises StoreUnreachable at once if the store fails fast, and all gateways are
+        known to be gone."""
+        operation = Operation(doing, table, self._address.timeout, self.outage)
+        if (why := self.outage.refusal()) is not None:
+            raise StoreUnreachable(f"{operation.doing} failed: {why}. {_IS_UP}")
         try:
             yield operation
+            self.outage.answered()
         finally:
             seconds = time.monotonic() - operation.start
             self._counters.count("operations")
@@ -306,22 +313,24 @@ class GatewayClient:
             self._ask_about(operation.table, operation.limit)
             if problem.final:
                 raise StoreFailed(f"{operation.doing} failed: {problem}") from problem
-        if not operation.pause():
+        if not operation.pause_for(problem, gone=problem.is_gone):
+            if self.outage.is_known():
+                raise StoreUnreachable(f"{operation.doing} failed: {problem}. {_IS_UP}") from problem
             self._ask_about(operation.table, operation.limit)
             raise _unreachable(operation, problem) from problem
         self._counters.count("retries")
-        level = logging.INFO if operation.retries == 1 else logging.WARNING
-        log.log(level, "%s: attempt %d after %s", operation.doing, operation.retries + 1, problem)
 
     def require(self, table: Table) -> None:
         """Raises TablesMissing if a table does not exist, StoreFailed if it is disabled, and
         StoreUnreachable, earlier than other operations: an address that never answered may be mistyped."""
-        operation = Operation("looking for", table, min(self._address.timeout, OPENING_SECONDS))
+        seconds = min(self._address.timeout, OPENING_SECONDS)
+        operation = Operation("looking for", table, seconds, self.outage)
         while (problem := self._ask_about(table, operation.end)) is not None:
             if isinstance(problem, CallRefused) and problem.final:
                 raise StoreFailed(f"{operation.doing} failed: {problem}") from problem
-            if not operation.pause_for(problem):
+            if not operation.pause_for(problem, gone=problem.is_gone):
                 raise _unreachable(operation, problem) from problem
+        self.outage.answered()
 
     def close(self) -> None:
         """Close all connections."""
@@ -373,6 +382,5 @@ class GatewayClient:
 
 def _unreachable(operation: Operation, problem: CallFailed) -> StoreUnreachable:
     return StoreUnreachable(
-        f"{operation.doing} did not succeed within {operation.seconds:g} s: {problem}. Is HBase up, and do "
-        "its Thrift gateways run there?"
+        f"{operation.doing} did not succeed within {operation.seconds:g} s: {problem}. {_IS_UP}"
     )

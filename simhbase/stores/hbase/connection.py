@@ -37,9 +37,19 @@ KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3, "TCP_USER_
 class CallFailed(Exception):
     """A call without a result; a retry may succeed. The message names the gateway."""
 
+    is_gone = False  # True if no gateway answered
+
 
 class ConnectionLost(CallFailed):
     """The connection cannot be used any more; the request may or may not have been executed."""
+
+    is_gone = True
+
+
+class AllInUse(ConnectionLost):
+    """No connection became free in time."""
+
+    is_gone = False
 
 
 ACCESS_DENIED = "AccessDeniedException"

@@ -96,9 +96,8 @@ class FilteredScans:
                 )
             except CallFailed as problem:
                 self._regions_until = time.monotonic() + FIRST_REST
-                log.warning(
-                    "%s: the regions of %s are unknown: %s", operation.doing, self._table.name, problem
-                )
+                said = f"{operation.doing}: the regions of {self._table.name} are unknown: {problem}"
+                operation.outage.failed(problem, said, gone=problem.is_gone)
             else:
                 self._regions = np.array(sorted(region["start_key"] for region in found) or [b""])
                 self._regions_until = time.monotonic() + REGIONS_SECONDS

@@ -13,7 +13,8 @@ from typing import Any
 
 from simhbase.errors import StoreFailed
 from simhbase.logs import logger
-from simhbase.stores.hbase.connection import OPENING_LIMIT, Connection, ConnectionLost, connect
+from simhbase.stores.attempts import Outage
+from simhbase.stores.hbase.connection import OPENING_LIMIT, AllInUse, Connection, ConnectionLost, connect
 from simhbase.stores.hbase.counters import Counters
 from simhbase.stores.hbase.interface import Thrift1
 from simhbase.stores.hbase.url import Address, Gateway
@@ -33,6 +34,7 @@ log = logger(__name__)
 class _Standing:
     """Recent failures of a gateway."""
 
+    outage: Outage
     rest: float = 0.0
     until: float = 0.0
 
@@ -47,6 +49,7 @@ class _Standing:
 
     def answered(self) -> None:
         self.rest = self.until = 0.0
+        self.outage.answered()
 
 
 @dataclass
@@ -86,7 +89,7 @@ class Pool:
         self._security = security
         self.most = most
         self._counters = counters
-        self._standings = {gateway: _Standing() for gateway in gateways}
+        self._standings = {gateway: _Standing(Outage(f"gateway {gateway}")) for gateway in gateways}
         self._probes = {gateway: threading.Lock() for gateway in gateways}
         self._state = _State()
         self._closed = False
@@ -192,7 +195,7 @@ class Pool:
             try:
                 while (idle := self._pop_usable(state)) is None and state.open >= self.most:
                     if not state.changed.wait(max(deadline - time.monotonic(), 0.0)):
-                        raise ConnectionLost(f"all {self.most} connections are in use by other threads")
+                        raise AllInUse(f"all {self.most} connections are in use by other threads")
                 if idle is not None:
                     return idle
                 state.open += 1
@@ -262,7 +265,8 @@ class Pool:
         standing.failed(seconds)
         if self.has_choice:
             self._counters.count("resting_gateways")
-            log.warning("gateway %s rests for %.1f s: %s", gateway, standing.rest, problem)
+            said = f"gateway {gateway} rests for {standing.rest:.1f} s: {problem}"
+            standing.outage.failed(problem, said, gone=True)
 
     def _pop_usable(self, state: _State) -> Connection | None:
         while state.idle:

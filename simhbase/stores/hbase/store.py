@@ -14,6 +14,7 @@ from simhbase.drawers.layout import Layout
 from simhbase.errors import StoreFailed
 from simhbase.logs import logger
 from simhbase.progress import Progress, no_progress
+from simhbase.stores.attempts import Outage
 from simhbase.stores.base import RECORD_TABLES, Access, NearLimits, NearRows, RecordTable, near_rows
 from simhbase.stores.hbase import clocks
 from simhbase.stores.hbase.client import GatewayClient, tasks
@@ -53,9 +54,12 @@ class HBaseStore:
         self._access = access
         self._counters = Counters()
         pool = thrift1_pool(address, self._counters)
-        self._client = GatewayClient(address, access, pool, self._counters)
+        self._outage = Outage(address.url)
+        self._client = GatewayClient(address, access, pool, self._counters, self._outage)
         pool2 = thrift2_pool(address, thrift2.Reading, self._counters)
-        self._filtering = GatewayClient(address, "read", pool2, self._counters) if address.gateways2 else None
+        self._filtering = (
+            GatewayClient(address, "read", pool2, self._counters, self._outage) if address.gateways2 else None
+        )
         names = {table: table_spec(table, address.namespace, address.prefix).full_name for table in TABLES}
         self._index = Table(names[INDEX], INDEX_COLUMN)
         self._tables = {table: Table(names[table], RECORD_COLUMN) for table in RECORD_TABLES}
@@ -160,6 +164,9 @@ class HBaseStore:
 
     def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
         return near_rows(self, value, prefixes, limits)
+
+    def fail_fast(self) -> None:
+        self._outage.fails_fast = True
 
     def refresh(self) -> None:
         """No effect: all writes are visible."""
