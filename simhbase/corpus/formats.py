@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import PurePath
 from typing import Literal
 
@@ -24,7 +25,7 @@ from simhbase.corpus.streams import WARC_BEGIN, split_lines, unpacked_text, wide
 from simhbase.corpus.utf8 import Utf8
 from simhbase.packing import Rereadable, Resumption, Unreadable
 from simhbase.text.encoding import is_wide
-from simhbase.text.html import stated_encoding
+from simhbase.text.html import decode_stated, stated_encoding
 
 _SPREAD_OUT = {
     b"[": "jq -c '.[]'",
@@ -32,6 +33,9 @@ _SPREAD_OUT = {
 }  # first lines, and commands that fix them
 _OF_PAGES = ("html", "warc")  # formats
 _OF_TEXTS = ("text", "warc")  # formats whose records are whole texts
+# A page is in another encoding than it states if so many, and this share of its characters beyond ASCII, are
+# not in that one.
+_MANY_REPLACED, _SHARE_REPLACED = 10, 0.1
 
 
 def raw_records(
@@ -53,27 +57,58 @@ def raw_records(
 def _with_encoding_of_pages(
     items: Iterator[Raw | Reject], source: Source, options: InputOptions, note: Callable[[str], None]
 ) -> Iterator[Raw | Reject]:
-    """All records. Pages that neither their server nor themselves state the encoding of have the one of the
-    options, or what auto finds, or are rejected."""
+    """All records, pages in UTF-8. Those that neither their server nor themselves state the encoding of have
+    the one of the options, or what auto finds, or are rejected; so are those of which much is not in the
+    encoding that is stated."""
     notes: set[str] = set()
+    damaged = lost = 0  # pages, characters
     for item in items:
-        if isinstance(item, Reject) or item.holds != "page" or item.encoding or _is_utf8(item.data):
+        if isinstance(item, Reject) or item.holds != "page" or _is_utf8(item.data):
             yield item
-        elif encoding := stated_encoding(item.data):
-            yield item._replace(encoding=encoding)
-        elif options.encoding != "auto":
-            yield item._replace(encoding=options.encoding)
-        else:
-            utf8 = Utf8(notes.add)
-            utf8.decide([item.data])
-            if _is_utf8(data := utf8.converted(item.data)):
-                yield item._replace(data=data)
+            continue
+        stated = item.encoding or stated_encoding(item.data)
+        named = None if options.encoding == "auto" else options.encoding
+        if encoding := stated or named:
+            text, replaced = decode_stated(item.data, encoding)
+            if replaced and stated and named:
+                text, replaced = min((text, replaced), decode_stated(item.data, named), key=itemgetter(1))
+            if _is_wrong(text, replaced):
+                yield _rejected_page(
+                    item,
+                    f"{replaced:,} bytes or more of the page are not in {encoding}, "
+                    f"{'which it states' if stated else 'as it was named'}: name its encoding (encoding)",
+                )
             else:
-                page_id = item.id.decode(errors="replace") if isinstance(item.id, bytes) else item.id
-                reason = "the page is not UTF-8 and states no encoding: name its encoding (encoding)"
-                yield Reject(item.source, item.line, page_id, reason)
+                damaged, lost = damaged + bool(replaced), lost + replaced
+                yield item._replace(data=text.encode("utf-8", "surrogatepass"), encoding="utf-8")
+            continue
+        utf8 = Utf8(notes.add)
+        utf8.decide([item.data])
+        if _is_utf8(data := utf8.converted(item.data)):
+            yield item._replace(data=data)
+        else:
+            reason = "the page is not UTF-8 and states no encoding: name its encoding (encoding)"
+            yield _rejected_page(item, reason)
     for found in notes:
         note(f"{source.name}: pages that state no encoding are {found}")
+    if damaged:
+        pages = f"{damaged:,} page{'s' if damaged > 1 else ''}"
+        note(
+            f"{source.name}: {lost:,} bytes or more of {pages} are not in the encoding stated, and are "
+            "U+FFFD in the texts"
+        )
+
+
+def _is_wrong(text: str, replaced: int) -> bool:
+    """True if so many characters of a page were replaced that it is in another encoding."""
+    if replaced < _MANY_REPLACED:
+        return False
+    return replaced > _SHARE_REPLACED * (len(text) - len(text.encode("ascii", "ignore")))
+
+
+def _rejected_page(page: Raw, reason: str) -> Reject:
+    page_id = page.id.decode(errors="replace") if isinstance(page.id, bytes) else page.id
+    return Reject(page.source, page.line, page_id, reason)
 
 
 def _is_utf8(data: bytes) -> bool:

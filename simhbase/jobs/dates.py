@@ -51,8 +51,9 @@ _LATEST_OF_2000 = 68  # two digits for the year, as POSIX reads them
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
 
-def form_of(value: Value) -> str | None:
-    """The form of a date or number, None for another value."""
+def form_of(value: Value, order: DateOrder | None = None) -> str | None:
+    """The form of a date or number, None for another value. order: the one that was said, if any: dates with
+    two digits for the year that do not fit are none."""
     text = _text(value)
     if number := _number(value, text):
         whole = number[2].partition(".")[0].lstrip("0")
@@ -66,7 +67,9 @@ def form_of(value: Value) -> str | None:
         if is_day_first and is_month_first:
             return EITHER_FIRST
         return DAY_FIRST if is_day_first else MONTH_FIRST if is_month_first else None
-    return TWO_DIGITS if _TWO_DIGITS.fullmatch(text) else _form_of_certain(text)
+    if _TWO_DIGITS.fullmatch(text):
+        return TWO_DIGITS if order is None or _is_date(text, order) else None
+    return _form_of_certain(text)
 
 
 def _form_of_certain(text: str) -> str | None:
@@ -75,12 +78,16 @@ def _form_of_certain(text: str) -> str | None:
     return None
 
 
-def forms_of(values: Iterable[Value | None]) -> dict[str | None, Value]:
-    """The forms of values, with the first one of each."""
-    forms: dict[str | None, Value] = {}
+def forms_of(
+    values: Iterable[Value | None], order: DateOrder | None = None
+) -> dict[str | None, tuple[Value, int]]:
+    """The forms of values, with the first one of each, and their number. order: as for `form_of`."""
+    forms: dict[str | None, tuple[Value, int]] = {}
     for value in values:
         if value is not None:
-            forms.setdefault(form_of(value), value)
+            form = form_of(value, order)
+            first, count = forms.get(form, (value, 0))
+            forms[form] = first, count + 1
     return forms
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from math import nan
 from typing import Any, Literal
 
@@ -55,29 +56,32 @@ class Preference:
             with suppress(ValueError):
                 return self._by_number(values)
         values = [None if value is None or value != value else value for value in values]
-        forms = forms_of(values)
+        forms = forms_of(values, self.date_order)
         if not self.reads_dates(forms):
-            if reason := compared_as_text(values):
+            if reason := compared_as_text(values, self.date_order):
                 note(f"{self.field!r} is compared as text: {reason}")
             return self._order_of([None if value is None else str(value) for value in values])
         reader = self.dates(forms, note)
         return self._order_of([None if value is None else reader.moment(value) for value in values])
 
-    def reads_dates(self, forms: Mapping[str | None, Value]) -> bool:
+    def reads_dates(self, forms: Collection[str | None]) -> bool:
         """True if values that are not all numbers are compared as dates. forms: see `dates`."""
         # In a field that is not called a date, 1.2.10 is more likely a version.
         is_text = None in forms or (TWO_DIGITS in forms and self.date_order is None)
         return self.is_date or not is_text
 
-    def dates(self, forms: Mapping[str | None, Value], note: Callable[[str], None]) -> DateReader:
-        """How the dates of the field are read. forms: those of all values, with an example of each; None is
-        that of what is no date. Raises UsageError and BadInput as `order`."""
-        known = {form: value for form, value in forms.items() if form is not None}
+    def dates(self, forms: Mapping[str | None, tuple[Value, int]], note: Callable[[str], None]) -> DateReader:
+        """How the dates of the field are read. forms: those of all values, with an example of each and their
+        number; None is that of what is no date. Raises UsageError and BadInput as `order`."""
+        known = {form: value for form, (value, _) in forms.items() if form is not None}
         if None in forms:
-            example = f"{str(forms[None])[:40]!r} in {self.field!r} is no date"
+            value, count = forms[None]
+            order = f" in the order {self.date_order}" if self.date_order else ""
+            example = f"{str(value)[:40]!r} in {self.field!r} is no date{order}"
             if not known:
                 raise BadInput(f"{example}, and no other value is: keep by -FIELD or FIELD", parameter="keep")
-            note(f"{example}, though others are: documents without a date are kept last")
+            such = f" (and {count - 1:,} more are none)" if count > 1 else ""
+            note(f"{example}{such}, though others are: documents without a date are kept last")
         if {DATE, WITH_OFFSET} <= known.keys():
             note(f"{self.field!r} has dates with an offset and such as {known[DATE]}, which is taken as UTC")
         return DateReader.of(known, self.date_order, self.date_unit)
@@ -118,10 +122,11 @@ def preference(
     return Preference(field, sign, date_order, date_unit, is_date)
 
 
-def compared_as_text(values: Sequence[Value | None]) -> str | None:
-    """Why values are compared as texts although some are numbers or dates; None if they are not."""
+def compared_as_text(values: Sequence[Value | None], order: DateOrder | None = None) -> str | None:
+    """Why values are compared as texts although some are numbers or dates; None if they are not. order: as
+    for `form_of`."""
     known = [value for value in values if value is not None]
-    for is_such, kind in ((is_number, "number"), (form_of, "date")):
+    for is_such, kind in ((is_number, "number"), (partial(form_of, order=order), "date")):
         are_such = [bool(is_such(value)) for value in known]
         if all(are_such):
             return None

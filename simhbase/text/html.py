@@ -30,6 +30,7 @@ _STATED = re.compile(
     re.IGNORECASE,
 )
 _HIDDEN = '[style*="visibility"]'
+REPLACEMENT = "\ufffd"  # in place of bytes that an encoding does not have
 
 
 class Page(NamedTuple):
@@ -79,7 +80,19 @@ def stated_encoding(html: bytes) -> str | None:
         return None
     label = (found["meta"] or found["xml"]).decode("latin-1")
     name: str | None = map_encoding_to_html5(label, False)
-    return name
+    return "utf-8" if name and name.startswith("utf-16") else name  # as browsers: it can be read by bytes
+
+
+def decode_stated(html: bytes, encoding: str) -> tuple[str, int]:
+    """A page in the encoding stated, and the number of U+FFFD in place of bytes that are not in it."""
+    # Browsers read GBK as GB18030, and pages use characters that GBK lacks.
+    name = "gb18030" if encoding == "gbk" else encoding
+    try:
+        return html.decode(name), 0
+    except UnicodeDecodeError:
+        text = html.decode(name, "replace")
+        own = REPLACEMENT.encode(name, "ignore")
+        return text, text.count(REPLACEMENT) - (html.count(own) if own else 0)
 
 
 def _show_hidden(document: Any) -> None:
@@ -105,6 +118,4 @@ def _decode_page(html: bytes, encoding: str | None) -> str:
     except BadInput:
         from resiliparse.parse.encoding import detect_encoding
 
-        encoding = encoding or detect_encoding(html, from_html_meta=True) or "utf-8"
-        # Browsers read GBK as GB18030, and pages use characters that GBK lacks.
-        return html.decode("gb18030" if encoding == "gbk" else encoding, "replace")
+        return decode_stated(html, encoding or detect_encoding(html, from_html_meta=True) or "utf-8")[0]

@@ -314,6 +314,15 @@ def test_dates_and_integers_are_compared_as_on_one_machine(spark, older, newer, 
     found.unpersist()
 
 
+def test_dates_that_do_not_fit_the_order_are_counted_and_said(spark, caplog):
+    (text,) = texts(1)
+    rows = [("a", text, "31/12/24"), ("b", text, "02/03/23"), ("c", text, "30/12/24")]
+    found = jobs.dedup(spark.createDataFrame(rows, ["id", "text", "date"]), keep="newest", date_order="mdy")
+    assert [row.id for row in found.unique.collect()] == ["b"]
+    assert "'30/12/24' in 'date' is no date in the order mdy (and 1 more are none)" in caplog.text
+    found.unpersist()
+
+
 def test_dates_that_are_uncertain_are_refused_as_on_one_machine(spark):
     (text,) = texts(1)
     frame = spark.createDataFrame(

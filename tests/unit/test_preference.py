@@ -164,6 +164,22 @@ def test_the_newest_is_no_text_among_dates(other):
         NEWEST.order([other, "x"])
 
 
+@pytest.mark.parametrize("value", ["30/09/24", "30/9/24 10:00", "24-13-31"])
+def test_dates_of_two_digits_that_do_not_fit_the_order_are_counted_and_said(value):
+    preference = Preference("date", date_order="mdy", is_date=True)
+    order, (note,) = ordered(preference, [value, "01/02/24", "12/31/23", value, "soon"])
+    assert order == [1, 2, 0, 3, 4]
+    assert note == (
+        f"{value!r} in 'date' is no date in the order mdy (and 2 more are none), though others are: "
+        "documents without a date are kept last"
+    )
+    with pytest.raises(BadInput, match="is no date in the order mdy, and no other value is"):
+        preference.order([value])
+    # Fields that are not called dates are compared as texts.
+    order, (note,) = ordered(Preference("f", date_order="mdy"), [value, "01/02/24"])
+    assert (order, note) == ([0, 1], f"'f' is compared as text: {value!r} is not a date, but others are")
+
+
 def test_dates_with_and_without_an_offset_are_noted():
     order, (note,) = ordered(NEWEST, ["2024-09-30T10:00+08:00", "2024-09-30T09:00"])
     assert order == [1, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from itertools import chain
 
 import pytest
@@ -254,3 +255,40 @@ def test_every_file_has_its_own(tmp_path):
     utf_16 = write(tmp_path / "c.txt", CHINESE.encode("utf-16"))
     notes = [f"{gb18030}: its texts are GB18030, not UTF-8", f"{utf_16}: its texts are UTF-16"]
     assert found(tmp_path) == ([CHINESE] * 3, notes)
+
+
+@pytest.mark.parametrize(
+    ("contents", "stated", "encoding"),
+    [
+        (CHINESE, "utf-8", "gb18030"),
+        (KOREAN[0] * 3, "shift_jis", "euc-kr"),
+        (RUSSIAN[0] * 3, "utf-8", "koi8-r"),
+        (GERMAN[0] * 10, "utf-8", "iso-8859-1"),
+        (CHINESE, "utf-16", "gb18030"),
+    ],
+)
+def test_pages_in_another_encoding_than_they_state_are_refused_unless_it_is_named(
+    tmp_path, contents, stated, encoding
+):
+    page = page_of(contents, f'<meta charset="{stated}">').encode(encoding)
+    path = write(tmp_path / "x.html", page)
+    (item,) = read(path)
+    assert isinstance(item, Reject), item.text
+    said = {"utf-16": "utf-8", "shift_jis": "shift_jis"}.get(stated, stated)
+    assert re.fullmatch(
+        rf"\d+ bytes or more of the page are not in {said}, which it states: name its encoding \(encoding\)",
+        item.reason.replace("cp932", "shift_jis"),
+    )
+    (item,) = read(path, encoding=encoding)
+    assert item.text.split() == contents.split()
+
+
+def test_single_bytes_that_are_not_in_the_stated_encoding_are_counted_and_said(tmp_path):
+    own = page_of("\ufffd" * 20 + CHINESE, '<meta charset="utf-8">').encode()
+    texts, notes = found(write(tmp_path / "own.html", own))
+    assert (texts, notes) == (["\ufffd" * 20 + CHINESE], [])  # those of the source
+    path = write(tmp_path / "x.html", own.replace("，".encode(), b"\xff", 1))
+    texts, notes = found(path)
+    assert texts[0].count("\ufffd") == 21
+    said = "1 bytes or more of 1 page are not in the encoding stated, and are U+FFFD in the texts"
+    assert notes == [f"{path}: {said}"]

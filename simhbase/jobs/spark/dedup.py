@@ -157,7 +157,7 @@ def dedup(
     rows = _InputRows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
     columns = Columns.of(criteria.profile)
     read = rows.read(values_of(df, rows.text, preferred))
-    found = with_forms(fingerprinted(read, criteria.profile, verified_by(criteria)))
+    found = with_forms(fingerprinted(read, criteria.profile, verified_by(criteria)), date_order)
     documents = without_repeats(found).persist()
     accepted = documents.where(F.col(REASON).isNull())
     accepted = accepted.withColumn(KEY, F.col(DIGEST) if least else F.concat(*columns.names))
@@ -261,14 +261,14 @@ def values_of(df: DataFrame, text: Column, preferred: Preference | None) -> list
     )
 
 
-def with_forms(documents: DataFrame) -> DataFrame:
+def with_forms(documents: DataFrame, order: DateOrder | None) -> DataFrame:
     """Parse the texts of preference: adds columns of numbers, and of integers, null if they are none, and of
-    the forms of dates."""
+    the forms of dates. order: as for `form_of`."""
     if WORDS not in documents.columns:
         return documents
     added = [StructField(NUMBER, DoubleType()), StructField(INTEGER, _LARGE), StructField(FORM, StringType())]
     schema = StructType([*documents.schema.fields, *added])
-    return documents.mapInArrow(_with_forms, schema)
+    return documents.mapInArrow(partial(_with_forms, order=order), schema)
 
 
 def most_preferred_first(accepted: DataFrame, preferred: Preference | None) -> list[Column]:
@@ -297,12 +297,14 @@ def _comparable(accepted: DataFrame, name: str) -> Column:
 
 
 def _date_or_text(accepted: DataFrame, preferred: Preference) -> Column:
-    found = accepted.where(F.col(WORDS).isNotNull()).groupBy(FORM).agg(F.min(WORDS)).orderBy(FORM).collect()
-    forms: dict[str | None, Value] = {row[0]: row[1] for row in found}
+    by_form = accepted.where(F.col(WORDS).isNotNull()).groupBy(FORM)
+    found = by_form.agg(F.min(WORDS), F.count("*")).orderBy(FORM).collect()
+    forms: dict[str | None, tuple[Value, int]] = {row[0]: (row[1], row[2]) for row in found}
     if not preferred.reads_dates(forms):
         is_number = F.col(NUMBER).isNotNull()
         examples = accepted.where(F.col(WORDS).isNotNull()).groupBy(is_number).agg(F.min(WORDS)).collect()
-        if reason := compared_as_text([*forms.values(), *(row[1] for row in examples)]):
+        values = [value for value, _ in forms.values()] + [row[1] for row in examples]
+        if reason := compared_as_text(values, preferred.date_order):
             log.warning("%r is compared as text: %s", preferred.field, reason)
         return F.col(WORDS)
     reader = preferred.dates(forms, lambda message: log.warning("%s", message))
@@ -314,7 +316,7 @@ def _moment(reader: DateReader, words: str | None) -> Decimal | None:
     return None if moment is None else Decimal(moment)
 
 
-def _with_forms(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _with_forms(batches: Iterable[pa.RecordBatch], order: DateOrder | None) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         words = batch.column(WORDS).to_pylist()
         numbers = [as_number(each) if each is not None and is_number(each) else None for each in words]
@@ -322,7 +324,7 @@ def _with_forms(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         added = [
             pa.array(numbers, pa.float64()),
             pa.array(integers, pa.decimal128(38, 0)),
-            pa.array([each and form_of(each) for each in words], pa.string()),
+            pa.array([each and form_of(each, order) for each in words], pa.string()),
         ]
         names = [*batch.schema.names, NUMBER, INTEGER, FORM]
         yield pa.RecordBatch.from_arrays([*batch.columns, *added], names)
