@@ -54,7 +54,7 @@ Examples:
     type=click.Choice(["s", "ms", "us", "ns"]),
 )
 @option("--against URL", "Also remove duplicates of the documents in this store.", group="Groups")
-@input_options(fingerprints=True, by_source=True, tables=True)
+@input_options(fingerprints=True, by_source="the files and folders given", tables=True)
 @output_option("--unique", "Write kept documents here (.jsonl, .csv, .tsv, .parquet).")
 @option(
     "--keep-rejected",

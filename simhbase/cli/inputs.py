@@ -283,12 +283,6 @@ _FINGERPRINT_FIELD = (
 )
 
 
-_BY_SOURCE = option(
-    "--by-source folder|file",
-    "Count by folder or by file. [default: by the files and folders given]",
-    group="Output",
-    type=click.Choice(["folder", "file"]),
-)
 _ESCAPE_FORMULAS = option(
     "--escape-formulas",
     "In CSV and TSV, put an apostrophe before texts that spreadsheets take for formulas.",
@@ -298,12 +292,12 @@ _OF_INPUTS = ("threads", "processes", "rejects", "max_rejects")
 
 
 def input_options(
-    *, ids: bool = True, fingerprints: bool = False, by_source: bool = False, tables: bool = False
+    *, ids: bool = True, fingerprints: bool = False, by_source: str | None = None, tables: bool = False
 ) -> Decorator:
     """Adds the options of commands that read documents; the command takes `inputs`, an Inputs.
 
     ids: False for texts without ids; fingerprints: documents may have a fingerprint instead of a text;
-    by_source: the report counts sources; tables: documents are written, as tables, too.
+    by_source: sources are counted, by default as this says; tables: documents are written, as tables, too.
     """
     options = [*_TEXTS[:2], *(_IDS if ids else ()), *_TEXTS[2:]]
     names = ["format", "html", "text_field", "encoding", "delimiter", "quoting"]
@@ -318,7 +312,14 @@ def input_options(
         names.append("escape_formulas")
     of_inputs = ["paths", *_OF_INPUTS]
     if by_source:
-        options.append(_BY_SOURCE)
+        options.append(
+            option(
+                "--by-source folder|file",
+                f"Count by folder or by file. [default: {by_source}]",
+                group="Output",
+                type=click.Choice(["folder", "file"]),
+            )
+        )
         of_inputs.append("by_source")
 
     def decorate(function: Function) -> Function:

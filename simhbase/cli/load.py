@@ -47,7 +47,7 @@ Examples:
     multiple=True,
     callback=converted(pairs),
 )
-@input_options(fingerprints=True, by_source=True, tables=True)
+@input_options(fingerprints=True, by_source="the files and folders given", tables=True)
 @option(
     "--name NAME",
     "Name under which the load is recorded and resumed. [default: from inputs, options and folder]",

@@ -46,7 +46,7 @@ Examples:
 @profile_options
 @min_similarity_option("Minimum Jaccard similarity of the texts.")
 @ids_limit_option
-@input_options(fingerprints=True)
+@input_options(fingerprints=True, by_source="not counted")
 @results_option
 def match(
     inputs: Inputs,

@@ -52,7 +52,8 @@ class Inputs:
     and memory for. rejects: file for rejected records, as JSON lines; max_rejects: the job fails above this
     number. watcher: receives progress and messages. rows: documents in place of files: a frame, or what else
     `Index.find_many` takes; options name their fields, and rows without ids are named by their number.
-    by_source: the sources of a report: each "file", or each "folder" with files; None: as given in `paths`.
+    by_source: the sources of a report: each "file", or each "folder" with files; None: as given in `paths`
+    (`match` counts none).
 
     Raises UsageError for invalid arguments.
     """

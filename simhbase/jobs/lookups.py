@@ -14,6 +14,7 @@ from simhbase.index import Index
 from simhbase.index.reader import IDS_LIMIT, LISTING_GROWTH
 from simhbase.jobs.answers import Answer
 from simhbase.jobs.pipeline import Batch, FingerprintSource, fingerprinting
+from simhbase.jobs.source_report import SourceCounts
 from simhbase.model import Lookup, Match, Query
 
 
@@ -56,15 +57,31 @@ def answers_to(
     """Look up the records of a corpus, batch by batch. Rejected records have answers, too.
 
     trim: drops what `lookups` does not need of a record; lookups: looks up the records of a batch;
-    exclude_self: leave out matches with the query's id.
+    exclude_self: leave out matches with the query's id. With `by_source`, the watcher of the inputs is told
+    at the end how many documents of each source have matches.
     """
+    counts = SourceCounts(inputs) if inputs.by_source else None
     with closing(inputs.each(fingerprinting(inputs.options, source, trim))) as batches:
         for batch in batches:
             found = iter(lookups(batch))
+            items = [item for item in batch.items if not isinstance(item, SourceReject)]
             answers = [
                 Answer(item.id, next(found) if isinstance(item, Record) else Lookup(None, reason=item.reason))
-                for item in batch.items
-                if not isinstance(item, SourceReject)
+                for item in items
             ]
-            yield [each.without_self() for each in answers] if exclude_self else answers
+            if exclude_self:
+                answers = [each.without_self() for each in answers]
+            if counts:
+                of_records = (
+                    bool(each.lookup.matches)
+                    for each, item in zip(answers, items, strict=True)
+                    if isinstance(item, Record)
+                )
+                counts.add(counts.of(batch.items, of_records))
+            yield answers
             rejects.note(batch)
+    for each in counts.reports() if counts else ():
+        inputs.watcher.note(
+            f"{each.source}: {each.documents:,} documents, {each.duplicates:,} with matches, "
+            f"{each.rejected:,} rejected, {each.unreadable:,} unreadable"
+        )

@@ -166,7 +166,8 @@ def match(
     pairs with a similarity of 0.65 or more, or SimHash if documents or queries are fingerprints. What
     it leaves open is chosen as by `dedup`. min_similarity: minimum exact Jaccard similarity of matches
     (default: the profile's threshold, if it has one). ids_limit: maximum number of documents listed per
-    fingerprint.
+    fingerprint. With `by_source` of the Inputs of queries, their watcher is told at the end how many of each
+    source have matches.
 
     Keeps fingerprints of `against` in memory; ids and, if needed, texts are on disk until the iterator is
     exhausted or closed. Raises UsageError for invalid arguments, BadInput if nothing in `against` can be

@@ -175,3 +175,31 @@ def test_a_store_has_its_profile(tmp_path, corpus):
     done = run("find", "--set", "features=chars:3", "--text", "a text", cwd=tmp_path)
     assert done.returncode == 2
     assert b"No such option" in done.stderr
+
+
+@pytest.mark.parametrize("is_itself", [False, True])
+def test_matches_are_counted_by_folder_and_by_file(tmp_path, contents, corpus, is_itself):
+    for name, some in {"x/a": contents[:2], "x/b": [texts(3)[2]], "y/c": contents[2:]}.items():
+        file = tmp_path / "in" / f"{name}.jsonl"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        documents(file, some, prefix=name)
+    (tmp_path / "in" / "y" / "d.jsonl").write_text("no json\n")
+    (tmp_path / "in" / "y" / "e.jsonl.gz").write_text("no gzip")
+    expected = {
+        "file": [
+            "in/x/a.jsonl: 2 documents, 2 with matches, 0 rejected, 0 unreadable",
+            "in/x/b.jsonl: 1 documents, 0 with matches, 0 rejected, 0 unreadable",
+            "in/y/c.jsonl: 2 documents, 2 with matches, 0 rejected, 0 unreadable",
+            "in/y/d.jsonl: 0 documents, 0 with matches, 1 rejected, 0 unreadable",
+            "in/y/e.jsonl.gz: 0 documents, 0 with matches, 0 rejected, 1 unreadable",
+        ],
+        "folder": [
+            "in/x: 3 documents, 2 with matches, 0 rejected, 0 unreadable",
+            "in/y: 2 documents, 2 with matches, 1 rejected, 1 unreadable",
+        ],
+    }
+    against = "in" if is_itself else corpus
+    for by_source, lines in expected.items():
+        done = run("match", "--against", against, "--by-source", by_source, "in", cwd=tmp_path)
+        said = [line for line in done.stderr.decode().splitlines() if "with matches" in line]
+        assert said == lines
