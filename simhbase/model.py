@@ -323,10 +323,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Estimated size of a table: rows, and bytes on disk."""
+    """Estimated size of a table: rows, and bytes on disk. error: standard error of the rows, as a share: 0 if
+    they were counted, None if the store does not say."""
 
     rows: int
     bytes: int
+    error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,8 +352,9 @@ class Stats:
 
     fingerprints: distinct ones; index_rows: rows in drawers. exact: every row was counted; estimates: names
     of the values that are the store's estimates, always including bytes. Embedded stores count a rewritten
-    row twice until RocksDB compacts. table_estimates: rows and bytes by table. operations: `Index.counters`
-    since the index was opened, and `Index.gauges`.
+    row twice until RocksDB compacts. ranges: (least, most) of estimated counts, 95 % of the time; not where
+    the store does not say how far it may be off. table_estimates: rows and bytes by table. operations:
+    `Index.counters` since the index was opened, and `Index.gauges`.
     """
 
     documents: int
@@ -359,6 +362,7 @@ class Stats:
     index_rows: int
     exact: bool
     estimates: tuple[str, ...]
+    ranges: Mapping[str, tuple[int, int]]
     bytes: int
     bytes_per_document: float | None
     table_estimates: Mapping[str, Size]

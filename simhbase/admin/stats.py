@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,11 @@ def measure(store: Store, scheme: Scheme, exact: bool, time: int) -> Stats:
     """Measure an index. exact: read every row. time: now, in milliseconds; expired documents are not counted
     if every row is read."""
     of_tables = sizes(store)
-    documents, fingerprints, index_rows = _counted(store, time) if exact else _estimated(of_tables, scheme)
+    ranges = dict[str, tuple[int, int]]()
+    if exact:
+        documents, fingerprints, index_rows = _counted(store, time)
+    else:
+        (documents, fingerprints, index_rows), ranges = _estimated(of_tables, scheme)
     size = sum(each.bytes for each in of_tables.values())
     return Stats(
         documents=documents,
@@ -31,6 +37,7 @@ def measure(store: Store, scheme: Scheme, exact: bool, time: int) -> Stats:
         index_rows=index_rows,
         exact=exact,
         estimates=_SIZES if exact else (*_COUNTS, *_SIZES),
+        ranges=ranges,
         bytes=size,
         bytes_per_document=round(size / documents, 1) if documents else None,
         table_estimates=of_tables,
@@ -46,15 +53,41 @@ def sizes(store: Store) -> dict[str, Size]:
 
 def estimated_documents(store: Store) -> int:
     """About how many documents a store has."""
-    return min(store.records(name).approximate_size().rows for name in ("documents", "fingerprints"))
+    return _nearest(*(store.records(name).approximate_size() for name in ("documents", "fingerprints"))).rows
 
 
-def _estimated(of_tables: Mapping[str, Size], scheme: Scheme) -> tuple[int, int, int]:
-    rows = {name: size.rows for name, size in of_tables.items()}
-    # Either table may have more rows than there are documents: deleted or uncompacted ones in documents,
-    # obsolete ones in fingerprints. Neither has fewer.
-    documents = min(rows["documents"], rows["fingerprints"])
-    return documents, min(round(rows["index"] / scheme.tables), documents), rows["index"]
+def _nearest(documents: Size, fingerprints: Size) -> Size:
+    """Of two tables, the one that tells the number of documents better.
+
+    Either may have more rows than there are documents: deleted or uncompacted ones in documents, obsolete
+    ones in fingerprints. Neither has fewer. But estimates from samples may: in HBase, keys of documents are
+    hashes, spread evenly, while fingerprints crowd.
+    """
+    errors = [math.inf if size.error is None else size.error for size in (documents, fingerprints)]
+    if errors[0] == errors[1]:
+        return min(documents, fingerprints, key=lambda size: size.rows)
+    return documents if errors[0] < errors[1] else fingerprints
+
+
+def _estimated(
+    of_tables: Mapping[str, Size], scheme: Scheme
+) -> tuple[tuple[int, int, int], dict[str, tuple[int, int]]]:
+    """The counts, and the ranges of those whose error is known."""
+    documents, index = _nearest(of_tables["documents"], of_tables["fingerprints"]), of_tables["index"]
+    distinct = replace(index, rows=round(index.rows / scheme.tables))
+    fingerprints = min(distinct, documents, key=lambda size: size.rows)
+    found = dict(zip(_COUNTS, (documents, fingerprints, index), strict=True))
+    ranges = {name: _range(size.rows, size.error) for name, size in found.items() if size.error is not None}
+    return (documents.rows, fingerprints.rows, index.rows), ranges
+
+
+def _range(rows: int, error: float) -> tuple[int, int]:
+    """Two standard errors to each side, to three digits; of counted rows only their number."""
+    if not error:
+        return rows, rows
+    unit = 10 ** max(len(str(rows)) - 3, 0)
+    least, most = rows * max(1 - 2 * error, 0), rows * (1 + 2 * error)
+    return math.floor(least / unit) * unit, math.ceil(most / unit) * unit
 
 
 def _counted(store: Store, time: int) -> tuple[int, int, int]:

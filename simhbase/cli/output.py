@@ -24,6 +24,8 @@ Record = TypeVar("Record")
 
 TAKEN = "simhbase.standard_output"  # key in a context's meta: the option that writes to standard output
 _ESTIMATE = {"value", "low", "high", "pairs"}
+_NOT_SHOWN = ("estimates", "ranges", "warnings", "largest", "sources")
+ROUNDED = 20_000  # estimates from here on are shown with three digits
 # Values of reports that are not shown to people if they are 0 or unknown.
 _RARE = (
     "duplicates_of_stored",
@@ -205,17 +207,26 @@ def _text(line: str) -> bytes:
 
 
 def _for_people(values: Mapping[str, Any]) -> dict[str, Any]:
-    estimates = values.get("estimates", ())
+    estimates, ranges = values.get("estimates", ()), values.get("ranges", {})
     shown = {
-        name: f"about {_shown(value)}" if name in estimates and value is not None else value
+        name: _about(value, ranges.get(name)) if name in estimates and value is not None else value
         for name, value in values.items()
-        if name not in ("estimates", "warnings", "largest", "sources") and (value or name not in _RARE)
+        if name not in _NOT_SHOWN and (value or name not in _RARE)
     }
     if largest := values.get("largest"):
         shown["largest group"] = f"{largest[0]['group']} ({largest[0]['documents']:,} documents)"
     if len(values.get("sources", ())) > 1:
         shown["sources"] = values["sources"]
     return shown
+
+
+def _about(value: float, within: tuple[int, int] | None) -> str:
+    """An estimate without digits that mean nothing. within: its range, if it is known."""
+    counted = within is not None and within[0] == within[1]
+    if value >= ROUNDED and not counted:
+        value = round(value, 3 - len(str(round(value))))
+    about = f"about {_shown(value)}"
+    return about if within is None or counted else f"{about} ({within[0]:,} to {within[1]:,})"
 
 
 def _aligned(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:

@@ -248,7 +248,7 @@ class MemoryDrawers:
 
     def approximate_size(self) -> Size:
         rows = len(self._all())
-        return Size(rows, rows * KEY_BYTES)
+        return Size(rows, rows * KEY_BYTES, 0.0)
 
 
 def _merged(
@@ -354,4 +354,4 @@ class MemoryRecords(LockedRecords):
     def approximate_size(self) -> Size:
         with self._store.exclusive():
             values = sum(len(cell.value) for cell in self._cells.values())
-            return Size(len(self._cells), sum(map(len, self._cells)) + values)
+            return Size(len(self._cells), sum(map(len, self._cells)) + values, 0.0)

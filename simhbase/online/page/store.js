@@ -4,6 +4,7 @@ import { make } from "./dom.js";
 import { filling } from "./parts.js";
 import { Failure, call, forgetToken, hasToken, readiness } from "./service.js";
 
+const ROUNDED = 20000; // estimates from here on have three digits
 const STATES = {
   ready: ["ready", "The service and its store answer."],
   away: ["store away", "The service answers, and its store does not: searching has to wait until it is back."],
@@ -61,9 +62,9 @@ function parts([, , said], { version, access, stats, counted_at: time }) {
       "dl",
       { class: "numbers" },
       Object.entries(numbers).map(([name, label]) =>
-        make("div", {}, make("dt", {}, label), make("dd", {}, about(stats[name]))),
+        make("div", {}, make("dt", {}, label), make("dd", {}, about(stats, name))),
       ),
-      make("div", {}, make("dt", {}, "Size"), make("dd", {}, size(stats.bytes))),
+      make("div", {}, make("dt", {}, "Size"), make("dd", {}, `about ${size(stats.bytes)}`)),
     ),
     make("p", { class: "aside" }, `The store’s own estimates, ${age(time)}. A lookup sees every write that was acknowledged before it.`),
     facts("Service", { version, access: access === "write" ? "reads and writes" : "reads alone", ...stats.operations }),
@@ -86,7 +87,7 @@ function facts(title, values) {
     "section",
     {},
     make("h2", {}, title),
-    make("dl", { class: "facts" }, rows.map(([name, value]) => make("div", {}, make("dt", {}, name.replaceAll("_", " ")), make("dd", {}, inWords(value))))),
+    make("dl", { class: "facts" }, rows.map(([name, value]) => make("div", {}, make("dt", {}, name.replaceAll("_", " ")), make("dd", {}, name.endsWith("bytes") ? size(value) : inWords(value))))),
   );
 }
 
@@ -97,8 +98,13 @@ function inWords(value) {
   return String(value);
 }
 
-function about(number) {
-  return number.toLocaleString("en");
+/** A count, without digits that mean nothing where it is an estimate. */
+function about({ estimates, ranges, ...counts }, name) {
+  const [least, most] = ranges[name] ?? [0, Infinity];
+  const exact = least === most || !estimates.includes(name);
+  if (exact) return counts[name].toLocaleString("en");
+  const rounded = counts[name] < ROUNDED ? {} : { maximumSignificantDigits: 3 };
+  return `about ${counts[name].toLocaleString("en", rounded)}`;
 }
 
 function size(bytes) {

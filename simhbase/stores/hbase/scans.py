@@ -7,6 +7,7 @@ failure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -86,7 +87,7 @@ class Scans(Generic[P]):
             size += self.kind.size(page)
             if rows > EXACT_ROWS:
                 return self._guessed_size()
-        return Size(rows, size + rows * STORED_BYTES)
+        return Size(rows, size + rows * STORED_BYTES, 0.0)
 
     def _page(self, page: Page, cache: bool) -> Steps[P]:
         (scanner,) = yield [self.table.open_scanner(*page, cache=cache, all_cells=self.kind.all_cells)]
@@ -118,13 +119,18 @@ class Scans(Generic[P]):
             _position(self.kind.last(sample)) - point if count == SAMPLE_ROWS else width
             for point, sample, count in zip(points, samples, counts, strict=True)
         ]
-        rows = 0.0
+        rows = variance = 0.0
         for part in range(0, SAMPLES, SAMPLES_A_PART):
             own = slice(part, part + SAMPLES_A_PART)
             # Weighted by key range, so that one crowded place does not dominate.
-            rows += sum(counts[own]) / sum(spans[own]) * width * SAMPLES_A_PART
+            density = sum(counts[own]) / sum(spans[own])
+            rows += density * width * SAMPLES_A_PART
+            # Of a ratio of sums: by how much samples differ from what their part makes expect.
+            off = sum((n - density * span) ** 2 for n, span in zip(counts[own], spans[own], strict=True))
+            off *= SAMPLES_A_PART / (SAMPLES_A_PART - 1)
+            variance += off * (width * SAMPLES_A_PART / sum(spans[own])) ** 2
         each = sum(map(self.kind.size, samples)) / max(sum(counts), 1) + STORED_BYTES
-        return Size(round(rows), round(rows * each))
+        return Size(round(rows), round(rows * each), math.sqrt(variance) / max(rows, 1.0))
 
 
 class _Iteration(Iterator[P]):

@@ -271,7 +271,7 @@ class PostgresDrawers:
     def approximate_size(self) -> Size:
         """As many rows as there are drawers with a fingerprint, also where they are derived."""
         size = approximate_size(self._client, INDEX)
-        return Size(size.rows * len(self._branches), size.bytes)
+        return Size(size.rows * len(self._branches), size.bytes, size.error)
 
 
 def _drawer_rows(numbers: NDArray[np.int64], contents: list[bytes], cut: list[int]) -> DrawerRows:

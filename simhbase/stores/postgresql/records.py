@@ -139,6 +139,6 @@ def approximate_size(client: Client, table: str) -> Size:
     if pages <= COUNTED_BYTES or rows < 0 or known_pages == 0:
         statement = f"SELECT count(*) FROM {client.address.table(table)}"
         ((count,),) = client.rows(f"counting {table} of", statement)
-        return Size(count, size)
+        return Size(count, size, 0.0)
     ((block,),) = client.rows(f"measuring {table} of", "SELECT current_setting('block_size')::int8")
     return Size(round(rows * pages / block / known_pages), size)

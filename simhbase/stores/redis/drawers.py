@@ -155,7 +155,7 @@ class RedisDrawers:
                 break
         counts = self._client.ask(_READ, packed_each("SCARD", keys), len(keys))
         bytes_ = memory_of(self._client, _READ, keys)
-        return Size(rows, round(bytes_ / sum(counts) * rows) if any(counts) else 0)
+        return Size(rows, round(bytes_ / sum(counts) * rows) if any(counts) else 0, 0.0)
 
 
 def packed_rows(keys: NDArray[np.uint8]) -> bytes:

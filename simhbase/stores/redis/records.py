@@ -151,7 +151,7 @@ class RedisRecords:
             measured, bytes_ = measured + sum(counts), bytes_ + memory_of(self._client, self._read, there)
             start, end = end, 4 * end
         # Keys shorter than a name are in sets that are not among these.
-        return Size(rows, round(bytes_ / measured * rows) if measured else 100 * rows)
+        return Size(rows, round(bytes_ / measured * rows) if measured else 100 * rows, 0.0)
 
 
 def row_count(client: Client, table: str) -> int:
