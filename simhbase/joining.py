@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -37,11 +37,14 @@ OF_ALL = (RetryableError, TablesMissing, ProfileMismatch, TableDisabled)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class QueuedRequest(Generic[K, T]):
-    """A request of one caller. kind: equal for the requests of a batch; future: receives the answer; asked:
-    when it was made, by the monotonic clock."""
+    """A request of one caller. kind: equal for the requests of a batch; source: on whose behalf, for turns;
+    weight: what its records cost, such as their characters; future: receives the answer; asked: when it was
+    made, by the monotonic clock."""
 
     kind: K
     records: Sequence[object]
+    source: Hashable = None
+    weight: int = 0
     future: Future[T] = field(default_factory=Future)
     asked: float = field(default_factory=monotonic)
 
@@ -57,9 +60,22 @@ class QueuedRequest(Generic[K, T]):
         self.future.set_exception(own)
 
 
+class Turns(OrderedDict[Hashable, deque[T]]):
+    """Waiting items of several sources, which take turns: the next item is the first one of the first source.
+    Those of one source leave in order of arrival."""
+
+    def next(self) -> T:
+        """Take an item; its source is the last one then."""
+        source, items = self.popitem(last=False)
+        item = items.popleft()
+        if items:
+            self[source] = items
+        return item
+
+
 class Queue(Generic[Asked]):
-    """The waiting requests of one process. Requests of one kind leave in order of arrival, and kinds take
-    turns. A forked child has an empty queue, and its own threads.
+    """The waiting requests of one process. Sources of requests of one kind take turns, and so do kinds. A
+    forked child has an empty queue, and its own threads.
 
     threads: number of threads that serve the queue, started with the first request. Each calls `serve` once,
     which takes requests until `take` returns none. With 0 threads callers serve it, one at a time, holding
@@ -77,26 +93,32 @@ class Queue(Generic[Asked]):
     def _begin(self) -> None:
         self.turn = threading.Lock()
         self._changed = threading.Condition()
-        self._waiting: dict[Hashable, deque[Asked]] = {}
+        self._waiting: dict[Hashable, Turns[Asked]] = {}
         self._is_due = False  # True if waiting requests may be taken
         self._threads: list[threading.Thread] = []
         self.records = 0
 
-    def put(self, request: Asked, most: int | None = None) -> bool:
-        """Add a request, which waits for `wake`. Returns False if more than `most` records would wait then,
+    def put(self, *requests: Asked, most: int | None = None, is_due: bool = False) -> bool:
+        """Add requests, which wait for `wake`, unless they are due now. Returns False if more than `most` records would wait then,
         unless the queue is empty. Raises StoreFailed after `close`."""
+        records = sum(len(request.records) for request in requests)
         with self._changed:
             if self._closed:
                 raise StoreFailed(f"these {self._name} were closed: make new ones")
-            if most is not None and self.records and self.records + len(request.records) > most:
+            if most is not None and self.records and self.records + records > most:
                 return False
             if not self._threads:
                 for number in range(self._number):
                     name = f"simhbase {self._name} {number}"
                     self._threads.append(threading.Thread(target=self._serve, name=name, daemon=True))
                     self._threads[-1].start()
-            self.records += len(request.records)
-            self._waiting.setdefault(request.kind, deque()).append(request)
+            self.records += records
+            for request in requests:
+                turns = self._waiting.setdefault(request.kind, Turns())
+                turns.setdefault(request.source, deque()).append(request)
+            if is_due:
+                self._is_due = True
+                self._changed.notify()
             return True
 
     def wake(self) -> None:
@@ -104,10 +126,10 @@ class Queue(Generic[Asked]):
             self._is_due = bool(self._waiting)
             self._changed.notify()
 
-    def take(self, most: int, seconds: float | None = None) -> list[Asked]:
-        """Take requests of one kind with at most `most` records in total, or a single longer one. Waits until
-        some may be taken. Returns none if the queue is closed and empty, after `seconds`, or when it is
-        closed while waiting. Leaves out cancelled requests."""
+    def take(self, most: int, seconds: float | None = None, *, heaviest: int | None = None) -> list[Asked]:
+        """Take requests of one kind with at most `most` records in total, which weigh `heaviest` at most, or
+        a single larger one. Waits until some may be taken. Returns none if the queue is closed and empty,
+        after `seconds`, or when it is closed while waiting. Leaves out cancelled requests."""
         with self._changed:
             while True:
                 while not self._is_due and not (self._closed and self._waiting):
@@ -118,22 +140,29 @@ class Queue(Generic[Asked]):
                         return []
                 kind, requests = next(iter(self._waiting.items()))
                 del self._waiting[kind]
-                taken = self._taken(requests, most)
+                taken = self._taken(requests, most, heaviest)
                 if requests:
                     self._waiting[kind] = requests
                 self._is_due = bool(self._waiting)
                 if taken:
                     return taken
 
-    def _taken(self, requests: deque[Asked], most: int) -> list[Asked]:
+    def _taken(self, requests: Turns[Asked], most: int, heaviest: int | None) -> list[Asked]:
         taken: list[Asked] = []
-        records = 0
-        while requests and (not taken or records + len(requests[0].records) <= most):
-            request = requests.popleft()
+        records = weight = 0
+        while requests:
+            request = next(iter(requests.values()))[0]
+            records += len(request.records)
+            weight += request.weight
+            if taken and (records > most or (heaviest is not None and weight > heaviest)):
+                break
+            requests.next()
             self.records -= len(request.records)
             if request.future.set_running_or_notify_cancel():
                 taken.append(request)
-                records += len(request.records)
+            else:
+                records -= len(request.records)
+                weight -= request.weight
         return taken
 
     @property

@@ -51,6 +51,12 @@ Examples:
 @option("--max-body MIB", "Maximum size of a request.", type=click.IntRange(min=1), default=16)
 @option("--max-batch N", "Maximum texts or documents in a request.", type=click.IntRange(min=1), default=1000)
 @option(
+    "--max-characters N",
+    "Maximum characters of a text; four times as many for the texts of a request.",
+    type=click.IntRange(min=1),
+    default=1_000_000,
+)
+@option(
     "--timeout SECONDS",
     "Time limit for receiving and for answering a request.",
     type=click.FloatRange(min=0.1),
@@ -73,6 +79,7 @@ def serve(
     proxies: tuple[str, ...],
     max_body: int,
     max_batch: int,
+    max_characters: int,
     timeout: float,
     log_level: str,
 ) -> None:
@@ -101,7 +108,13 @@ def serve(
         token_file,
         (*LOOPBACK_NAMES, host, *hosts),
         trusted,
-        Limits(body_bytes=max_body * MIB, documents=max_batch, seconds=timeout, receive_seconds=timeout),
+        Limits(
+            body_bytes=max_body * MIB,
+            documents=max_batch,
+            characters=max_characters,
+            seconds=timeout,
+            receive_seconds=timeout,
+        ),
     )
     with listen(host, port) as listening:
         run(settings, listening, workers, log_level, message)

@@ -172,8 +172,7 @@ class AtomicClaimer(Claimer):
         self._queue = Queue[QueuedClaims](0, "claims")
 
     def begin(self, request: QueuedClaims) -> None:
-        self._queue.put(request)
-        self._queue.wake()
+        self._queue.put(request, is_due=True)
         with self._queue.turn:
             while not request.future.done():
                 self._claim_all(self._queue.take(LARGEST_SHARED))
@@ -252,8 +251,7 @@ class BatchClaimer(Claimer):
 
     def begin(self, request: QueuedClaims) -> None:
         queue = self._large if len(request.records) > LARGEST_SHARED else self._shared
-        queue.put(request)
-        queue.wake()
+        queue.put(request, is_due=True)
 
     def close(self) -> None:
         self._shared.close()

@@ -20,7 +20,7 @@ from simhbase.index import Index
 from simhbase.online import asked, openapi
 from simhbase.online.around import Around
 from simhbase.online.endpoints import ENDPOINTS, JSON, JSON_LINES, Endpoint
-from simhbase.online.limits import Bodies, read_body
+from simhbase.online.limits import Bodies, read_body, require_few_strings, source, unless_gone
 from simhbase.online.metrics import CONTENT_TYPE, ServiceMetrics
 from simhbase.online.service import Service
 from simhbase.online.settings import Limits, Settings
@@ -81,9 +81,10 @@ class Answering:
         if self._tokens is not None and endpoint.role is not None:
             self._tokens.require(request.headers.get("authorization", ""), endpoint.role)
         request.scope["is_stranger"] = self._tokens is not None and endpoint.role is None
+        source.set(request.headers.get("authorization") or (request.client.host if request.client else ""))
         with self._bodies.holding() as hold:
             given = await self._given(request, hold)
-            value = await endpoint.call(self._service, *given)
+            value: object = await unless_gone(request, endpoint.call(self._service, *given))
         if isinstance(value, bytes):
             return Response(value, headers={"Content-Type": CONTENT_TYPE})
         return Response(wire.encode(value, **self._before), media_type=JSON)
@@ -108,6 +109,7 @@ class Answering:
             or_lines = f", or {JSON_LINES}" * endpoint.in_lines
             raise HTTPException(415, f"the body must be {JSON}{or_lines}")
         body = await read_body(request, self._most, self._limits.receive_seconds, hold)
+        require_few_strings(body, self._limits.documents)
         if lines:
             return (_documents(body),)
         return (wire.decode(body, endpoint.asked, "body"),)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from simhbase.errors import Overloaded, TimedOut
+from simhbase.joining import Turns
+from simhbase.online.limits import source
 
 T = TypeVar("T")
 
 
 class Calls:
-    """Runs calls in threads.
+    """Runs calls in threads, where sources take turns (`limits.source`).
 
     A call that takes too long is answered with an error while its thread keeps running until it returns. So a
     hanging store occupies these threads and no more (anyio would start others), and calls still waiting are
@@ -28,6 +31,7 @@ class Calls:
         self._most = threads + waiting
         self._seconds = seconds
         self._lock = threading.Lock()
+        self._waiting = Turns[tuple[Future[Any], Callable[[], Any]]]()
         self.pending = 0
 
     async def run(self, call: Callable[..., T], *arguments: object) -> T:
@@ -36,9 +40,22 @@ class Calls:
             if self.pending >= self._most:
                 raise Overloaded(f"{self.pending:,} requests are running, the maximum: try again later")
             self.pending += 1
-        future = self._pool.submit(partial(copy_context().run, call, *arguments))
+            future = Future[T]()
+            waiting = self._waiting.setdefault(source.get(), deque())
+            waiting.append((future, partial(copy_context().run, call, *arguments)))
         future.add_done_callback(self._done)
+        self._pool.submit(self._run_next)
         return await within(self._seconds, future)
+
+    def _run_next(self) -> None:
+        with self._lock:
+            future, call = self._waiting.next()
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
 
     def _done(self, future: Future[T]) -> None:
         with self._lock:

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from simhbase.errors import Overloaded
 from simhbase.online.failures import TooLarge
+
+T = TypeVar("T")
+
+STRINGS_OF_DOCUMENT = 64  # names and values of fields and tags
+
+# On whose behalf a request is answered: a token, or an address where there are none. They take turns.
+source: ContextVar[str] = ContextVar("source", default="")
+
+
+def require_few_strings(body: bytes, documents: int) -> None:
+    """Check that JSON has no more strings than so many documents have, as decoding holds the interpreter.
+    Raises TooLarge."""
+    most = STRINGS_OF_DOCUMENT * (documents + 1)
+    # A backslash before a quote that ends a string hides one of two at most.
+    if body.count(b'"') - body.count(b'\\"') > 2 * most:
+        raise TooLarge(f"the body has more than {most:,} names and values: send fewer at once")
 
 
 class Bodies:
@@ -67,3 +85,18 @@ async def read_body(request: Request, most: int, seconds: float, hold: Callable[
             408, f"the request was not complete within {seconds:g} s", {"Connection": "close"}
         ) from error
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def unless_gone(request: Request, answer: Awaitable[T]) -> T:
+    """An answer, unless the client disconnects before: then what has not begun is cancelled. Raises
+    ClientDisconnect."""
+    answering = asyncio.ensure_future(answer)
+    leaving = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done() and leaving.result()["type"] == "http.disconnect":
+            raise ClientDisconnect
+        return await answering
+    finally:
+        answering.cancel()
+        leaving.cancel()

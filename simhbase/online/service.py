@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
@@ -15,12 +16,23 @@ import simhbase
 from simhbase.admin import Administrator
 from simhbase.errors import Overloaded
 from simhbase.index import Index
-from simhbase.model import AddReport, Comparison, Explanation, Query, Stats, StoredDocument, StoredPage
+from simhbase.index.reader import IDS_LIMIT
+from simhbase.model import (
+    AddReport,
+    Comparison,
+    Explanation,
+    Lookup,
+    Query,
+    Stats,
+    StoredDocument,
+    StoredPage,
+)
 from simhbase.online import answers, asked
 from simhbase.online.calls import Calls, within
 from simhbase.online.failures import NotStored, TooLarge
+from simhbase.online.limits import source
 from simhbase.online.metrics import ServiceMetrics
-from simhbase.online.settings import Settings
+from simhbase.online.settings import REQUEST_CHARACTERS, Settings
 from simhbase.online.shared import SharedLookups
 
 STATS_KEPT = 10.0  # seconds
@@ -62,14 +74,21 @@ class Service:
         """Finds stored near-duplicates of texts."""
         texts = given.all()
         self._require_batch(texts)
+        self._require_short(texts)
         query = Query(given.k, given.min_similarity, given.since, given.tags)
-        return answers.Lookups(await self._lookups.afind_many(texts, query, self._limits.seconds))
+        most = max(1, self._limits.matches // max(1, len(texts)))  # of each, and so of what is read for it
+        ids_limit = most if most < IDS_LIMIT else None
+        found = await self._lookups.afind_many(
+            texts, query, self._limits.seconds, source=source.get(), ids_limit=ids_limit
+        )
+        return answers.Lookups([_cut(lookup, most) for lookup in found])
 
     async def claim(self, given: asked.ClaimsRequest) -> answers.Claims:
         """Stores texts unless near ones are stored. If several clients claim near texts at once, at most one
         is accepted."""
         documents = given.all()
         self._require_batch(documents)
+        self._require_short([each.text for each in documents])
         timeout = min(given.timeout, SHARE_OF_CLAIM * self._limits.seconds)
         with self._claiming():
             if given.mode == "annotate":
@@ -83,6 +102,7 @@ class Service:
         document per line (application/x-ndjson)."""
         documents = given.all()
         self._require_batch(documents)
+        self._require_short([each.text for each in documents])
         return await self._calls.run(self._index.add, documents)
 
     async def stored(self, given: asked.StoredRequest) -> StoredPage:
@@ -107,7 +127,7 @@ class Service:
     async def neighbours(self, given: asked.NeighboursRequest) -> answers.Neighbours:
         """Finds the documents near a stored one. Send a slash in the id as %2F."""
         query = Query(given.k, given.min_similarity, given.since, given.tags)
-        (found,) = await self._lookups.afind_ids([given.id], query, self._limits.seconds)
+        (found,) = await self._lookups.afind_ids([given.id], query, self._limits.seconds, source=source.get())
         if found.fingerprint is None:
             raise NotStored
         others = tuple(match for match in found.matches if match.id != given.id)
@@ -194,3 +214,21 @@ class Service:
         most = self._limits.documents
         if len(batch) > most:
             raise TooLarge(f"{len(batch):,} items in one request, at most {most:,} are allowed")
+
+    def _require_short(self, texts: Sequence[str]) -> None:
+        most = self._limits.characters
+        sizes = [len(text) for text in texts]
+        if max(sizes, default=0) > most:
+            raise TooLarge(f"a text has {max(sizes):,} characters, at most {most:,} are allowed")
+        if sum(sizes) > REQUEST_CHARACTERS * most:
+            raise TooLarge(
+                f"the texts have {sum(sizes):,} characters in total, at most {REQUEST_CHARACTERS * most:,} "
+                "are allowed in one request"
+            )
+
+
+def _cut(lookup: Lookup, most: int) -> Lookup:
+    """The nearest matches of a lookup."""
+    if len(lookup.matches) <= most:
+        return lookup
+    return replace(lookup, matches=lookup.matches[:most], truncated=True)

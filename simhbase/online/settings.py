@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 MIB = 1 << 20
+REQUEST_CHARACTERS = 4
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -16,7 +17,9 @@ class Limits:
 
     body_bytes: maximum size of a request; bodies: total size of running requests, as a multiple of
     body_bytes; comparing_bytes: maximum size of compare and explain requests, which take long; documents:
-    maximum texts, claims or documents per request; seconds: time limit of an answer; receive_seconds: time
+    maximum texts, claims or documents per request; characters: maximum of a text, and REQUEST_CHARACTERS
+    times as many of all texts of a request; matches: maximum of an answer, beyond which lookups are
+    truncated; seconds: time limit of an answer; receive_seconds: time
     limit for receiving a request, and for a client to read some of an answer; header_bytes: maximum size of
     request line and headers; threads: concurrent store calls; waiting: calls waiting for a thread, beyond
     which requests are refused; comparing_threads, comparing_waiting: the same for compare and explain;
@@ -26,6 +29,8 @@ class Limits:
     body_bytes: int = 16 * MIB
     bodies: int = 16
     documents: int = 1000
+    characters: int = 1_000_000
+    matches: int = 100_000
     seconds: float = 30.0
     receive_seconds: float = 30.0
     header_bytes: int = 1 << 16

@@ -4,7 +4,7 @@ fingerprinting of their texts."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import islice
@@ -23,6 +23,7 @@ from simhbase.metrics import timed
 from simhbase.model import Lookup, Query
 
 LARGEST_BATCH = 256  # lookups per read
+LARGEST_TEXTS = 1 << 20  # characters of their texts, unless one text has more
 QUEUE = 2048  # waiting lookups
 # Two readers halve the batches. On two cores with 32 threads, that cost a third of the lookups per second in
 # HBase, and a tenth in RocksDB.
@@ -31,8 +32,9 @@ READERS = 1
 Answers = list[Lookup]
 
 
-# Lookups of one read have in common the method of Index, and the query.
-_Request = QueuedRequest[tuple[str, Query], Answers]
+# Lookups of one read have in common the method of Index, the query, and how many documents it lists for a
+# fingerprint.
+_Request = QueuedRequest[tuple[str, Query, int | None], Answers]
 
 
 class SharedLookups:
@@ -43,7 +45,9 @@ class SharedLookups:
     one helps if reads mostly wait for distant servers.
 
     Answers are the same as from the index. An error in one record affects only its caller. `timeout`, in
-    seconds, raises TimedOut, and lookups that no caller waits for are not read. A forked child gets its own
+    seconds, raises TimedOut, and lookups that no caller waits for are not read. Many records, or long texts,
+    are looked up in parts, between which other callers have their turns; `source`: on whose behalf, so that
+    several callers for one have the turns of one. A forked child gets its own
     queue and threads, if its store can be used after a fork (HBase can).
 
     Raises ProfileMismatch, like the index on first use.
@@ -79,93 +83,146 @@ class SharedLookups:
         """Number of lookups waiting for a read."""
         return self._queue.records
 
-    def find(self, text: str, query: Query = Query(), timeout: float | None = None) -> Lookup:
+    def find(
+        self, text: str, query: Query = Query(), timeout: float | None = None, *, source: Hashable = None
+    ) -> Lookup:
         """Find the documents near a text. timeout: seconds. Raises Overloaded, TimedOut, and the errors of
         `Index.find`."""
-        return self._wait(self._submit("find_texts", [text], query), timeout)[0]
+        return self._wait(self._submit("find_texts", [text], query, source), timeout)[0]
 
     def find_many(
-        self, texts: Sequence[str], query: Query = Query(), timeout: float | None = None
+        self,
+        texts: Sequence[str],
+        query: Query = Query(),
+        timeout: float | None = None,
+        *,
+        source: Hashable = None,
     ) -> Answers:
         """Find the documents near each of n texts."""
-        return self._wait(self._submit("find_texts", texts, query), timeout)
+        return self._wait(self._submit("find_texts", texts, query, source), timeout)
 
-    def find_ids(self, ids: Sequence[str], query: Query = Query(), timeout: float | None = None) -> Answers:
+    def find_ids(
+        self,
+        ids: Sequence[str],
+        query: Query = Query(),
+        timeout: float | None = None,
+        *,
+        source: Hashable = None,
+    ) -> Answers:
         """Find the documents near each of n stored documents."""
-        return self._wait(self._submit("find_ids", ids, query), timeout)
+        return self._wait(self._submit("find_ids", ids, query, source), timeout)
 
     def find_fingerprints(
         self,
         fingerprints: NDArray[np.uint64] | Sequence[int],
         query: Query = Query(),
         timeout: float | None = None,
+        *,
+        source: Hashable = None,
     ) -> Answers:
         """Find the documents near each of n fingerprints."""
-        return self._wait(self._submit("find_fingerprints", fingerprints, query), timeout)
+        return self._wait(self._submit("find_fingerprints", fingerprints, query, source), timeout)
 
-    async def afind(self, text: str, query: Query = Query(), timeout: float | None = None) -> Lookup:
+    async def afind(
+        self, text: str, query: Query = Query(), timeout: float | None = None, *, source: Hashable = None
+    ) -> Lookup:
         """`find` for asyncio. Cancelling the task does not affect others."""
-        return (await self._await(self._submit("find_texts", [text], query), timeout))[0]
+        return (await self._await(self._submit("find_texts", [text], query, source), timeout))[0]
 
     async def afind_many(
-        self, texts: Sequence[str], query: Query = Query(), timeout: float | None = None
+        self,
+        texts: Sequence[str],
+        query: Query = Query(),
+        timeout: float | None = None,
+        *,
+        source: Hashable = None,
+        ids_limit: int | None = None,
     ) -> Answers:
-        """`find_many` for asyncio."""
-        return await self._await(self._submit("find_texts", texts, query), timeout)
+        """`find_many` for asyncio. ids_limit: maximum documents listed per fingerprint; None: the index's."""
+        return await self._await(self._submit("find_texts", texts, query, source, ids_limit), timeout)
 
     async def afind_ids(
-        self, ids: Sequence[str], query: Query = Query(), timeout: float | None = None
+        self,
+        ids: Sequence[str],
+        query: Query = Query(),
+        timeout: float | None = None,
+        *,
+        source: Hashable = None,
     ) -> Answers:
         """`find_ids` for asyncio."""
-        return await self._await(self._submit("find_ids", ids, query), timeout)
+        return await self._await(self._submit("find_ids", ids, query, source), timeout)
 
     async def afind_fingerprints(
         self,
         fingerprints: NDArray[np.uint64] | Sequence[int],
         query: Query = Query(),
         timeout: float | None = None,
+        *,
+        source: Hashable = None,
     ) -> Answers:
         """`find_fingerprints` for asyncio."""
-        return await self._await(self._submit("find_fingerprints", fingerprints, query), timeout)
+        return await self._await(self._submit("find_fingerprints", fingerprints, query, source), timeout)
 
-    def _submit(self, method: str, records: Iterable[object], query: Query) -> Future[Answers]:
+    def _submit(
+        self,
+        method: str,
+        records: Iterable[object],
+        query: Query,
+        source: Hashable,
+        ids_limit: int | None = None,
+    ) -> list[Future[Answers]]:
+        """The answers to come, in parts."""
         if isinstance(records, str):
             raise UsageError(f"one string was given: put it into a list, [{records[:40]!r}]")
         self._scheme.bounds(query.k, query.min_similarity)  # raises UsageError here, in the caller's thread
         own = replace(query, tags=dict(required_tags(query.tags)))  # the caller may change the tags
         listed = records.tolist() if isinstance(records, np.ndarray) else list(records)
-        request = _Request(kind=(method, own), records=listed)
+        kind = method, own, ids_limit
+        requests = [
+            _Request(kind=kind, records=part, source=source, weight=weight)
+            for part, weight in _parts(listed, self._largest_batch)
+        ]
         queue = self._queue
-        if not queue.put(request, self.queue):
+        if not queue.put(*requests, most=self.queue):
             self._count("overloaded")
             raise Overloaded(
                 f"{queue.records:,} lookups in {self.index.store.url} are waiting, the maximum is "
                 f"{self.queue:,}: try again later, or look up fewer at once"
             )
-        return request.future
+        return [request.future for request in requests]
 
-    def _wait(self, future: Future[Answers], timeout: float | None) -> Answers:
+    def _wait(self, futures: Sequence[Future[Answers]], timeout: float | None) -> Answers:
         self._queue.wake()
+        end = None if timeout is None else monotonic() + timeout
         try:
-            return future.result(timeout)
+            return [answer for future in futures for answer in self._part(future, timeout, end)]
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _part(self, future: Future[Answers], timeout: float | None, end: float | None) -> Answers:
+        try:
+            return future.result(None if end is None else max(0.0, end - monotonic()))
         except TimeoutError:
             if future.done():  # just now, or the store raised TimeoutError
                 return future.result()
             raise self._timed_out(timeout) from None
-        finally:
-            future.cancel()
 
-    async def _await(self, future: Future[Answers], timeout: float | None) -> Answers:
+    async def _await(self, futures: Sequence[Future[Answers]], timeout: float | None) -> Answers:
         # After the current turn of the loop: a reader that starts earlier competes with it for the
         # interpreter, and misses lookups that are about to be submitted.
         asyncio.get_running_loop().call_soon(self._queue.wake)
         try:
             async with asyncio.timeout(timeout) as limit:
-                return await asyncio.wrap_future(future)
+                parts = await asyncio.gather(*map(asyncio.wrap_future, futures))
         except TimeoutError:
             if not limit.expired():
                 raise
             raise self._timed_out(timeout) from None
+        finally:
+            for future in futures:
+                future.cancel()
+        return parts[0] if len(parts) == 1 else [answer for part in parts for answer in part]
 
     def _timed_out(self, timeout: float | None) -> TimedOut:
         self._count("timed_out")
@@ -179,7 +236,7 @@ class SharedLookups:
             self.index.metrics.count(name)
 
     def _read_all(self) -> None:
-        while requests := self._queue.take(self._largest_batch):
+        while requests := self._queue.take(self._largest_batch, heaviest=LARGEST_TEXTS):
             try:
                 self._read(requests)
             except Exception as error:  # from metrics: every caller must get an answer
@@ -200,9 +257,10 @@ class SharedLookups:
     def _answer(self, requests: Sequence[_Request]) -> None:
         """Answers requests of one kind by one read, or separately if one of them causes an error."""
         records = [record for request in requests for record in request.records]
-        method, query = requests[0].kind
+        method, query, ids_limit = requests[0].kind
+        index = self.index if ids_limit is None else self.index.listing(ids_limit)
         try:
-            answers = iter(getattr(self.index, method)(records, query))
+            answers = iter(getattr(index, method)(records, query))
         except Exception as error:
             if len(requests) > 1 and not isinstance(error, OF_ALL):
                 half = len(requests) // 2
@@ -214,3 +272,16 @@ class SharedLookups:
             return
         for request in requests:
             request.future.set_result(list(islice(answers, len(request.records))))
+
+
+def _parts(records: Sequence[object], most: int) -> Iterator[tuple[Sequence[object], int]]:
+    """Parts of records, each with its characters: at most `most` records and LARGEST_TEXTS characters, or one
+    longer text. One part if there are none."""
+    sizes = [len(each) if isinstance(each, str) else 0 for each in records]
+    start, weight = 0, 0
+    for place, size in enumerate(sizes):
+        if place > start and (place - start == most or weight + size > LARGEST_TEXTS):
+            yield records[start:place], weight
+            start, weight = place, 0
+        weight += size
+    yield records[start:], weight

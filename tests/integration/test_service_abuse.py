@@ -585,3 +585,56 @@ def test_a_slow_request_is_answered_before_the_service_ends(tmp_path: Path) -> N
         os.kill(service.process.pid, signal.SIGTERM)
         assert under_way.result().json["added"] == 1000
         assert service.process.wait(60) == 0
+
+
+# --- one who asks for much ---
+
+
+def test_texts_are_short_together_and_alone(tmp_path: Path) -> None:
+    with serving(store_in(tmp_path), tmp_path, "--max-characters", 1000) as service:
+        long, short = "word " * 300, "word " * 200
+        for path, value in (
+            ("/v1/find", {"text": long}),
+            ("/v1/find", {"texts": [ONE, long]}),
+            ("/v1/documents", {"id": "a", "text": long}),
+            ("/v1/claim", {"documents": [{"id": "a", "text": long}]}),
+        ):
+            refused = service.post(path, value)
+            assert (refused.status, refused.code) == (413, "too_large")
+            assert (
+                "a text has 1,500 characters, at most 1,000 are allowed" in refused.json["error"]["message"]
+            )
+        assert service.post("/v1/find", {"texts": [short] * 4}).status == 200
+        refused = service.post("/v1/find", {"texts": [short] * 5})
+        assert (refused.status, refused.code) == (413, "too_large")
+        assert "5,000 characters in total, at most 4,000" in refused.json["error"]["message"]
+
+
+def test_a_body_of_many_small_values_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    tags = ",".join(f'"t{number}":""' for number in range(200_000))
+    many = [
+        f'{{"id": "a", "text": "b", "tags": {{{tags}}}}}',
+        f'{{"documents": [{{"id": "a", "text": "b", "tags": {{{tags}}}}}]}}',
+        f'{{"id": "a", "text": "b", "tags": {{{tags.replace(":", " :")}}}}}',
+        '{"texts": [' + ",".join(['"\\\\"'] * 200_000) + "]}",
+    ]
+    with serving(store_in(tmp_path), tmp_path) as service:
+        for body in many:
+            path = "/v1/find" if "texts" in body else "/v1/documents"
+            refused = service.send("POST", path, body.encode(), {"Content-Type": "application/json"})
+            assert (refused.status, refused.code) == (413, "too_large")
+            assert "more than 64,064 names and values" in refused.json["error"]["message"]
+        quotes = {"id": "a", "text": f"{ONE} " + '"yes", "no" ' * 80_000}
+        assert service.post("/v1/documents", quotes).json["added"] == 1
+
+
+def test_an_answer_has_a_limit(tmp_path: Path) -> None:
+    """A text that is stored often, asked for often, is said to be truncated."""
+    url = store_in(tmp_path)
+    with simhbase.open(url) as index:
+        index.add([simhbase.Document(f"d{number}", ONE) for number in range(600)])
+    with serving(url, tmp_path) as service:
+        for number, length in ((1, 600), (150, 600), (400, 250)):
+            found = service.post("/v1/find", {"texts": [ONE] * number}).json["lookups"]
+            assert {len(lookup["matches"]) for lookup in found} == {length}
+            assert {lookup["truncated"] for lookup in found} == {length < 600}

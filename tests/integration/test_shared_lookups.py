@@ -19,6 +19,7 @@ import simhbase
 from simhbase import Document, Index, Lookup, Profile, SharedLookups
 from simhbase.errors import Overloaded, StoreFailed, StoreUnreachable, TimedOut, UsageError
 from simhbase.model import Query
+from simhbase.online import shared as shared_lookups
 from tests.cluster import Cluster
 from tests.command_line import environment
 from tests.near import versions
@@ -229,6 +230,34 @@ def test_a_read_serves_one_kind_of_lookup_and_kinds_take_turns():
         assert gate.reads[1:] == [TEXTS[:2], [TEXTS[3]], ["d1"], [TEXTS[2]]]
 
 
+def test_many_lookups_of_one_source_are_read_in_parts_between_which_others_have_their_turns():
+    def find_many(texts: Sequence[str], source: str) -> list[Lookup]:
+        return shared.find_many(texts, source=source)
+
+    with gated(largest_batch=4) as (shared, gate, pool):
+        many = submitted(pool, shared, find_many, TEXTS[:12], "many")
+        few = submitted(pool, shared, find_many, TEXTS[12:14], "few")
+        fewer = submitted(pool, shared, find_many, TEXTS[14:16], "fewer")
+        gate.open.set()
+        assert many.result(LONG) == in_memory(*STORED).find_many(TEXTS[:12])
+        assert len(few.result(LONG)) == len(fewer.result(LONG)) == 2
+        assert gate.reads[1:] == [TEXTS[:4], TEXTS[12:16], TEXTS[4:8], TEXTS[8:12]]
+
+
+def test_long_texts_are_read_in_parts(monkeypatch):
+    monkeypatch.setattr(shared_lookups, "LARGEST_TEXTS", len(TEXTS[1]) + len(TEXTS[2]))
+    with gated() as (shared, gate, pool):
+        calls = [
+            submitted(pool, shared, shared.find_many, TEXTS[1:6]),
+            submitted(pool, shared, shared.find, "x"),
+        ]
+        gate.open.set()
+        assert [len(call.result(LONG)) for call in calls[:1]] == [5]
+        assert [len(read) for read in gate.reads[1:3]] == [2, 2]
+        read = [text for texts in gate.reads[1:] for text in texts]
+        assert sorted(map(str, read)) == sorted([*TEXTS[1:6], "x"])
+
+
 def test_who_would_wait_too_long_is_told_at_once_and_the_others_are_answered():
     with gated(queue=3) as (shared, gate, pool):
         calls = [submitted(pool, shared, shared.find, text) for text in TEXTS[:2]]
@@ -375,8 +404,8 @@ def test_what_was_accepted_is_answered_by_a_close_that_comes_at_once(monkeypatch
         shared = SharedLookups(index)
         accept = shared._queue.put
 
-        def accept_and_close(*arguments: Any) -> bool:
-            accepted = accept(*arguments)
+        def accept_and_close(*arguments: Any, **options: Any) -> bool:
+            accepted = accept(*arguments, **options)
             shared.close()
             return accepted
 

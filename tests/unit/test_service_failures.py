@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message
 
 import simhbase
@@ -17,8 +18,63 @@ from simhbase.admin import Administrator
 from simhbase.errors import ProfileMismatch, StoreFailed
 from simhbase.index.index import Index
 from simhbase.online.app import create_app
+from simhbase.online.calls import Calls
+from simhbase.online.limits import source, unless_gone
 from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.settings import Limits, Settings
+
+
+def test_threads_serve_sources_by_turns() -> None:
+    """Who has asked for much does not hold up who asks for little."""
+    served, begun, go_on = list[str](), threading.Event(), threading.Event()
+
+    def first() -> None:
+        begun.set()
+        go_on.wait(10)
+
+    async def ask(calls: Calls, name: str) -> None:
+        source.set(name[0])
+        await calls.run(served.append, name)
+
+    async def ask_all() -> None:
+        calls = Calls(1, 100, 10)
+        tasks = [asyncio.create_task(calls.run(first))]
+        await asyncio.to_thread(begun.wait, 10)
+        for name in ("a1", "a2", "a3", "b1", "c1", "b2"):
+            tasks.append(asyncio.create_task(ask(calls, name)))
+            await asyncio.sleep(0)
+        tasks.pop(2).cancel()  # a2
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(*tasks)
+        calls.close()
+        assert calls.pending == 0
+
+    asyncio.run(ask_all())
+    assert served == ["a1", "b1", "c1", "b2", "a3"] or served == ["a1", "b1", "c1", "a3", "b2"]
+
+
+def test_what_nobody_waits_for_is_not_answered() -> None:
+    """The client has gone."""
+    cancelled = []
+
+    async def answer() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    async def receive() -> Message:
+        await asyncio.sleep(0)
+        return {"type": "http.disconnect"}
+
+    async def ask() -> None:
+        with pytest.raises(ClientDisconnect):
+            await unless_gone(Request({"type": "http"}, receive), answer())
+
+    asyncio.run(asyncio.wait_for(ask(), 10))
+    assert cancelled == [True]
 
 
 async def asked(
@@ -71,7 +127,8 @@ def test_comparing_keeps_no_writer_waiting_and_has_a_queue_of_its_own() -> None:
         document = {"id": "a", "text": "one two three four five"}
         added = await asked(app, "POST", "/v1/documents", document)
         assert (added[0], added[2]["added"]) == (200, 1)
-        done = [each.result() for each in compares if each.done()]
+        refused, _ = await asyncio.wait(compares, timeout=0.5)
+        done = [each.result() for each in refused]
         assert [(status, value["error"]["code"]) for status, _, value in done] == [(503, "overloaded")] * 3
         may_end.set()
         statuses = [(await each)[0] for each in compares]
