@@ -19,7 +19,7 @@ from tests.relay import LOCALHOST, Relay
 from tests.services import Server, started
 
 NAME = "adversary"
-TIMEOUT = 1  # second: a change waits for the replica for four fifths of it
+TIMEOUT = 3  # seconds: a change waits for the replica for four fifths of it
 OPTIONS = {"timeout": TIMEOUT, "replicas": 1}
 ASIDE = 5  # number of the database that keeps what is gone
 FAR = 0x3333_3333_3333_3333  # near nothing else

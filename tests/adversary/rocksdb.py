@@ -4,14 +4,17 @@ import os
 import random
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rocksdict import AccessType
 
 from simhbase.stores.rocksdb.folder import options_of
-from simhbase.stores.rocksdb.integrity import require_whole
+from simhbase.stores.rocksdb.integrity import data_files
 from simhbase.stores.rocksdb.memory import memory_for
-from simhbase.stores.rocksdb.options import open_rdict
+from simhbase.stores.rocksdb.options import database_options, open_rdict
 from tests.adversary.damage import copy_beside, damage_a_row, require_errors
 from tests.adversary.faults import Faults, Kind
 from tests.adversary.syncs import cut_unsynced
@@ -64,7 +67,7 @@ class FolderFaults(Faults):
         """Flips, cuts or removes one of the data files, which every opening and full read misses."""
         with self.quiet():
             copied = copy_beside(self)
-            files = sorted(files_of(self.store))
+            files = sorted(read_files(self.store)[0])
             if not files:
                 return "no file to damage"
             file = self.store / self.chance.choice(files)
@@ -82,7 +85,9 @@ class FolderFaults(Faults):
     def flip_the_log(self) -> str:
         """One bit in what the writer had not moved to data files when it was killed."""
         with self.quiet():
-            file = max(self.store.glob("*.log"), key=lambda each: each.stat().st_size, default=None)
+            oldest = read_files(self.store)[1]
+            logs = (each for each in self.store.glob("*.log") if int(each.stem) >= oldest)
+            file = max(logs, key=lambda each: each.stat().st_size, default=None)
             if file is None or file.stat().st_size < LEAST_LOG:
                 return "no log to flip"
             copied = copy_beside(self)
@@ -92,11 +97,17 @@ class FolderFaults(Faults):
         return "flip the log"
 
 
-def files_of(store: Path) -> frozenset[str]:
-    """Names of the data files that are read. A writer that was killed may have left others."""
-    url = f"rocksdb:{store}"
-    memory = memory_for(options_of(url), holds_filters=True)
-    return require_whole(url, store, lambda options, access: open_rdict(store, options, access, memory))
+def read_files(store: Path) -> tuple[frozenset[str], int]:
+    """Names of the data files that are read, and the number of the oldest log that is. A writer that was
+    killed may have left others."""
+    memory = memory_for(options_of(f"rocksdb:{store}"), holds_filters=True)
+    with TemporaryDirectory() as no_logs:
+        options = database_options()
+        options.set_wal_dir(no_logs)
+        access = AccessType.read_only(error_if_log_file_exist=False)
+        with closing(open_rdict(store, options, access, memory)) as opened:
+            oldest = opened.property_int_value("rocksdb.min-log-number-to-keep") or 0
+            return data_files(opened), oldest
 
 
 def is_of_documents(file: Path) -> bool:

@@ -1,12 +1,15 @@
 """Stores in a real PostgreSQL: what SQL users see, many processes, and a server that fails."""
 
 import multiprocessing
+import os
 import re
+import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from time import sleep
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -20,6 +23,7 @@ from simhbase.model import Claim
 from simhbase.profile import Profile
 from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.postgresql.client import Client
+from simhbase.stores.postgresql.failures import translated
 from simhbase.stores.postgresql.url import parse
 from tests.claimed import clusters
 from tests.command_line import documents, run, texts
@@ -354,6 +358,28 @@ def test_failures_that_pass_are_repeated_until_the_time_is_up(
             client.run("trying", statement)
         assert client.retries > 0
         assert client.rows("asking", "SELECT 1") == [(1,)]
+
+
+def test_a_connection_that_is_lost_between_statements_sent_together_passes(url: str) -> None:
+    """psycopg has another error for it than where statements are sent one by one."""
+    lost = list[bool]()
+
+    def lose_first(connection: psycopg.Connection[Any]) -> object:
+        with connection.pipeline():
+            connection.execute("SELECT 1")
+            if not lost:
+                lost.append(True)
+                with socket.socket(fileno=os.dup(connection.pgconn.socket)) as own:
+                    own.shutdown(socket.SHUT_RDWR)
+            return connection.execute("SELECT 2").fetchone()
+
+    with open_index(url) as index:
+        client = index.store._client  # type: ignore[attr-defined]
+        assert client.call("asking", lose_first) == (2,)
+        assert client.retries == 1
+    said = "server closed the connection unexpectedly"  # as a result, which has no state
+    translated_error = translated(psycopg.DatabaseError(said), "reading", parse(url))
+    assert isinstance(translated_error, StoreUnreachable)
 
 
 def test_what_an_administrator_cancels_is_not_repeated(url: str) -> None:

@@ -85,7 +85,10 @@ def translated(error: psycopg.Error, doing: str, address: Address) -> SimhbaseEr
         return StoreFailed(
             f"{doing}: the connection pooler refuses transactions ({said}). {_POOLING}, or transactions"
         )
-    if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
+    # libpq's own errors have no state; in a pipeline psycopg makes a DatabaseError of them.
+    if error.sqlstate is None and (
+        isinstance(error, psycopg.OperationalError) or type(error) is psycopg.DatabaseError
+    ):
         return _unreachable(said, doing)
     if _ends_session(error) or error.sqlstate in _PASSING_STATES:
         return StoreUnreachable(f"{doing}: {said}")
