@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import PurePath
 from typing import Literal
 
+import orjson
+
 from simhbase.corpus.csv_input import csv_records
-from simhbase.corpus.names import SUFFIXES
+from simhbase.corpus.names import SUFFIXES, format_of
 from simhbase.corpus.parquet import ARROW_MAGIC, MAGIC
 from simhbase.corpus.record import (
     Format,
@@ -27,14 +31,24 @@ from simhbase.packing import Rereadable, Resumption, Unreadable
 from simhbase.text.encoding import is_wide
 from simhbase.text.html import decode_stated, stated_encoding
 
-_SPREAD_OUT = {
-    b"[": "jq -c '.[]'",
-    b"{": "jq -c .",
-}  # first lines, and commands that fix them
+_OVER_LINES = "an object a line is expected, not JSON over several lines: {} writes it so"
+# First lines that are no JSON object a line, and what to do.
+_OTHER_FORMS = (
+    (re.compile(rb"\["), _OVER_LINES.format("jq -c '.[]'")),
+    (re.compile(rb"\{"), _OVER_LINES.format("jq -c .")),
+    (re.compile(rb"\[\s*\{.*,", re.DOTALL), _OVER_LINES.format("jq -c '.[]'")),
+    (re.compile(rb"\{.*\},", re.DOTALL), "its objects are parted by commas: sed 's/,$//' takes them away"),
+    (
+        re.compile(rb"\x1e.*", re.DOTALL),
+        "it is a JSON text sequence (RFC 7464): tr -d '\\036' makes lines of it",
+    ),
+    (re.compile(rb"\{\s*'.*", re.DOTALL), "it has values of Python, not JSON: write each with json.dumps"),
+)
 _OF_PAGES = ("html", "warc")  # formats
 _OF_TEXTS = ("text", "warc")  # formats whose records are whole texts
 # A page is in another encoding than it states if so many, and this share of its characters beyond ASCII, are
 # not in that one.
+_SEVERAL, _LINES_BYTES = 2, 1 << 20  # lines that show JSON lines, and bytes that are looked at
 _MANY_REPLACED, _SHARE_REPLACED = 10, 0.1
 
 
@@ -177,7 +191,13 @@ def _records(
             case "tsv":
                 yield from csv_records(source, lines, options, "\t", note)
             case "text":
-                yield _whole(source, content, options)
+                whole = _whole(source, content, options)
+                if options.format is None and isinstance(whole, Raw) and _is_json_lines(whole.data):
+                    raise Unreadable(
+                        "it has JSON lines, and its name says plain text, which is one document: name its "
+                        "format, jsonl or text (format)"
+                    )
+                yield whole
             case "html":
                 page = _whole(source, content, options)
                 yield page._replace(holds="page") if isinstance(page, Raw) else page
@@ -219,12 +239,35 @@ def _json_lines(source: Source, lines: _Lines, options: InputOptions) -> Iterato
     for number, raw in enumerate(_one_a_line(source, lines, options, "json", has_id=has_id)):
         if isinstance(raw, Reject):
             yield raw
-        elif number == 0 and (command := _SPREAD_OUT.get(raw.data.strip())):
-            reason = f"an object a line is expected, not JSON over several lines: {command} writes it so"
+        elif number == 0 and (reason := _no_json_lines(source, raw.data.strip(), options)):
             yield SourceReject(source.name, raw.line, None, reason)
             return
         else:
             yield raw
+
+
+def _no_json_lines(source: Source, first: bytes, options: InputOptions) -> str | None:
+    """Why a source with this first line has no JSON lines, and what to do; None if it may have."""
+    for form, reason in _OTHER_FORMS:
+        if form.fullmatch(first):
+            return reason
+    if first[:1] == b"{" or options.format is not None or format_of(source.name) is not None:
+        return None
+    is_markup = " (it may be XML or HTML)" if first[:1] == b"<" else ""
+    return (
+        f"its name tells no format, and its first line is no JSON object{is_markup}: name its format "
+        "(format), or write JSON lines"
+    )
+
+
+def _is_json_lines(text: bytes) -> bool:
+    """True if a text begins with two lines of JSON objects."""
+    lines = text[:_LINES_BYTES].split(b"\n")
+    if len(lines) < _SEVERAL or not all(line.lstrip()[:1] == b"{" for line in lines[:_SEVERAL]):
+        return False
+    with suppress(ValueError):
+        return all(isinstance(orjson.loads(line), dict) for line in lines[:_SEVERAL])
+    return False
 
 
 def _one_a_line(

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 _SCHEME = re.compile("[a-z][a-z0-9+.-]*://")
 
+_ICEBERG, _HUDI = "metadata", ".hoodie_partition_metadata"
+# Names by which tables that keep older versions are known, and what exports one version.
+_TABLES = {
+    "_delta_log": ("a Delta table", "deltalake.DeltaTable(folder).to_pyarrow_table()"),
+    _ICEBERG: ("an Iceberg table", "pyiceberg.table.StaticTable.from_metadata(file).scan().to_arrow()"),
+    _HUDI: ("a Hudi table", "by Spark: spark.read.format('hudi').load(folder)"),
+}
 _SHOWN_ENDINGS = 5
 _NOT_PLAIN = "it is a pipe, socket or device: name it to read it"
 
@@ -109,14 +116,15 @@ def _files_of_programs(folders: Sequence[LeftOut]) -> str:
     count = names.total()
     message = (
         f"{first.folder}{f' and {len(others):,} more' if others else ''}: {count:,} "
-        f"file{'s were' if count > 1 else ' was'} not read, as programs such as Spark keep notes under names "
-        f"that begin with _: {', '.join(shown)}"
+        f"file{'s were' if count > 1 else ' was'} not read, as programs such as Spark keep notes there: "
+        f"{', '.join(shown)}"
     )
-    if "_delta_log" in names:
-        message += (
-            ". This is a Delta table, which keeps the files of older versions: documents that were changed "
-            "or removed are read, too. Export one version (deltalake.DeltaTable(folder).to_pyarrow_table())"
-        )
+    for name, (kind, export) in _TABLES.items():
+        if name in names:
+            message += (
+                f". This is {kind}, which keeps the files of older versions: documents that were changed or "
+                f"removed are read, too. Export one version ({export})"
+            )
     return message
 
 
@@ -240,7 +248,7 @@ def taken_from_folder(
         elif (part := part_of_program(PurePath(found.source.id))) is not None:
             # Empty marks such as _SUCCESS need no mention.
             in_folder = PurePath(found.source.id).name != part
-            if is_named(PurePath(found.source.id), file_format if in_folder else None):
+            if part == _HUDI or is_named(PurePath(found.source.id), file_format if in_folder else None):
                 of_programs[printable(part)] += 1
         elif not (name := PurePath(found.source.id).name).startswith("."):
             path = PurePath(name.lower())
@@ -265,8 +273,12 @@ def is_named(below: PurePath, file_format: Format | None) -> bool:
 
 
 def part_of_program(below: PurePath, pattern: Sequence[str] = ()) -> str | None:
-    """The part of a path that Spark, Hive and pyarrow skip, as _temporary; _a=1 is a partition. pattern: of a
-    glob, whose parts may name some."""
+    """The part of a path that Spark, Hive and pyarrow skip, as _temporary, or the notes of a table of Iceberg
+    or Hudi; _a=1 is a partition. pattern: of a glob, whose parts may name some."""
+    if below.name == _HUDI:
+        return _HUDI
+    if below.parent.name == _ICEBERG and below.name.endswith(".metadata.json"):
+        return _ICEBERG
     named = [part for part in pattern if part.startswith(("_", "[_"))]
     for part in below.parts:
         if part.startswith("_") and "=" not in part and not any(fnmatchcase(part, each) for each in named):

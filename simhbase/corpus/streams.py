@@ -26,7 +26,10 @@ WARC_BEGIN = b"WARC/"
 _TAR, _TAR_AT = b"ustar", 257
 # What files that are not read begin with, and what to do.
 _CONTAINERS = {
-    b"PK\x03\x04": f"packed with zip (.xlsx is, too): unpack it ({PACKERS} need not be) or save it as CSV",
+    b"PK\x03\x04": (
+        f"packed with zip (.xlsx, .docx and .epub are, too): unpack it ({PACKERS} need not be) or save it as "
+        "CSV or text"
+    ),
     b"ORC": "an ORC file: write it as Parquet",
     b"Obj\x01": "an Avro file: write it as Parquet or JSON lines",
     b"\x04\x22\x4d\x18": f"packed with lz4: unpack it first ({PACKERS} need not be)",
@@ -37,7 +40,13 @@ _CONTAINERS = {
     b"%PDF-": "a PDF: write its text to a file first",
     b"\xd0\xcf\x11\xe0": "a document of an old Excel or Word: save it as CSV or text",
     b"FEA1": "a Feather file of the first version: write it again",
+    b"\x93NUMPY": "a NumPy file: write it as Parquet or JSON lines",
+    b"\x89HDF\r\n\x1a\n": "an HDF5 file: write it as Parquet or JSON lines",
+    b"$FL2": "an SPSS file: write it as Parquet or CSV",
+    b"\x80\x04\x95": "a Python pickle: write it as Parquet or JSON lines",
+    b"\x80\x05\x95": "a Python pickle: write it as Parquet or JSON lines",
 }
+_DUCKDB, _DUCKDB_AT = b"DUCK", 8
 _PDF = re.compile(rb"%PDF-[0-9]\.[0-9]\s")
 _WIDE = re.compile(rb"(?P<utf_32>\xff\xfe\0\0|\0\0\xfe\xff)|(?P<utf_16>\xff\xfe|\xfe\xff)")  # their marks
 _WIDE_MARK_BYTES = 4
@@ -97,6 +106,10 @@ def container_of(head: bytes) -> str | None:
         return None  # a text that begins with the same word
     if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
         return "a tar archive: unpack it first, and name its folder (tar -xf FILE)"
+    if head[_DUCKDB_AT:].startswith(_DUCKDB):
+        return "a DuckDB database: write its table as Parquet (COPY t TO 'FILE.parquet')"
+    if packer_of(head):
+        return f"packed twice ({packer_of(head)}): unpack it once"
     return next((told for begin, told in _CONTAINERS.items() if head.startswith(begin)), None)
 
 

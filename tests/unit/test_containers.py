@@ -5,6 +5,8 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import lzma
+import pickle
 import re
 import sqlite3
 import struct
@@ -12,6 +14,7 @@ import tarfile
 import zipfile
 from itertools import chain
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -212,6 +215,12 @@ def with_dictionary():
     return zstandard.ZstdCompressor(dict_data=trained).compress(LINES)
 
 
+def saved(save, value):
+    written = io.BytesIO()
+    save(written, value)
+    return written.getvalue()
+
+
 def database():
     with sqlite3.connect(":memory:") as connection:
         connection.execute("create table t (id, text)")
@@ -230,6 +239,13 @@ def database():
         ("a.jsonl.lz4", lambda: b"\x04\x22\x4d\x18" + b"x" * 40, "it is packed with lz4"),
         ("a.jsonl.zst", with_dictionary, "its zstd data was packed with a dictionary"),
         ("a.db", database, "it is a SQLite database"),
+        ("a.npy", lambda: saved(np.save, np.array(["a", "b"])), "it is a NumPy file"),
+        ("a.pkl", lambda: pickle.dumps(ROWS), "it is a Python pickle"),
+        ("a.h5", lambda: b"\x89HDF\r\n\x1a\n" + bytes(40), "it is an HDF5 file"),
+        ("a.sav", lambda: b"$FL2@(#) SPSS DATA FILE" + bytes(40), "it is an SPSS file"),
+        ("a.duckdb", lambda: bytes(8) + b"DUCK" + bytes(40), "it is a DuckDB database"),
+        ("a.jsonl.gz", lambda: gzip.compress(gzip.compress(LINES)), "it is packed twice (gzip)"),
+        ("a.jsonl.xz", lambda: lzma.compress(zstandard.compress(LINES)), "it is packed twice (zstd)"),
     ],
 )
 def test_others_are_refused_by_their_names(tmp_path, name, make, said):
@@ -247,6 +263,34 @@ def test_texts_that_begin_with_a_magic_word_are_texts(tmp_path, begin, rest, suf
     path = write(tmp_path / f"x.{suffix}", f"{begin}{rest}".encode())
     items = read(path, format="lines" if suffix == "lines" else None)
     assert items[0].text == (f"{begin}{rest}" if suffix == "txt" else f"{begin}{rest}".split("\n")[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "said"),
+    [
+        ("a.json", b'[{"id": 1, "text": "x"},\n{"id": 2, "text": "x"}]\n', "jq -c '.[]' writes it so"),
+        ("a.json", b'{"id": 1, "text": "x"},\n{"id": 2, "text": "x"}\n', "parted by commas: sed 's/,$//'"),
+        ("a.json", b'\x1e{"id": 1, "text": "x"}\n\x1e{"id": 2, "text": "x"}\n', "tr -d '\\036'"),
+        ("a.jsonl", b"{'id': 1, 'text': 'x'}\n", "values of Python, not JSON: write each with json.dumps"),
+        ("dump.sql", b"INSERT INTO docs VALUES(1,'x');\n", "name tells no format"),
+        ("git.log", b"commit 1\nAuthor: x\n", "name its format (format), or write JSON lines"),
+        ("wiki.xml.gz", gzip.compress(b"<mediawiki>\n<page>\n"), "no JSON object (it may be XML or HTML)"),
+        ("docs.yaml", b"- id: 1\n  text: x\n", "name tells no format"),
+        ("a.txt", LINES, "it has JSON lines, and its name says plain text"),
+    ],
+)
+def test_texts_of_other_forms_are_refused_whole_with_a_remedy(tmp_path, name, written, said):
+    (item,) = read(write(tmp_path / name, written))
+    assert isinstance(item, SourceReject)
+    assert said in item.reason
+
+
+def test_what_the_options_say_a_file_is_it_is_taken_for(tmp_path):
+    path = write(tmp_path / "a.txt", LINES)
+    assert read(path, format="text")[0].text.encode() == LINES
+    assert len(read(path, format="jsonl")) == len(ROWS)
+    path = write(tmp_path / "git.log", b'commit 1\n{"id": "a", "text": "x"}\n')
+    assert [item.line for item in read(path, format="jsonl")] == [1, 2]
 
 
 def test_a_pdf_without_compression_is_none(tmp_path):

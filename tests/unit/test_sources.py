@@ -647,8 +647,8 @@ class TestPackedFiles:
 
     def test_another_packer_is_named_instead_of_a_million_bad_lines(self, tmp_path):
         path = write(tmp_path / "x.jsonl", b"PK\x03\x04\0\0\0\0\0\0\n\x01\n\x02\n")
-        advice = "unpack it (gzip, zstd, bzip2 or xz need not be) or save it as CSV"
-        reason = f"it is packed with zip (.xlsx is, too): {advice}"
+        advice = "unpack it (gzip, zstd, bzip2 or xz need not be) or save it as CSV or text"
+        reason = f"it is packed with zip (.xlsx, .docx and .epub are, too): {advice}"
         assert read(path) == [SourceReject(str(path), None, None, reason)]
 
     def test_data_that_is_not_packed_as_its_name_says_is_read_where_it_can_be(self, tmp_path):
@@ -1010,9 +1010,27 @@ class TestFoldersOfPrograms:
         ids = [item.source for chunk in sources.chunks() for item in chunk]
         assert ids == [str(tmp_path / "part-0.jsonl"), str(tmp_path / "_day=1/part-0.jsonl")]
         (message,) = files_left_out(sources.left_out)
-        assert f"begin with _: {name.partition('/')[0]} (1)" in message
-        assert ("older versions" in message) == name.startswith("_delta_log")
+        assert f"keep notes there: {name.partition('/')[0]} (1)" in message
+        assert ("a Delta table, which keeps the files of older versions" in message) == (
+            name == "_delta_log/00.json"
+        )
         assert [item.id for item in read(tmp_path / name)] == ["c"]
+
+    @pytest.mark.parametrize(
+        ("note", "kind"),
+        [
+            ("metadata/00001-a.metadata.json", "an Iceberg table"),
+            (".hoodie_partition_metadata", "a Hudi table"),
+        ],
+    )
+    def test_tables_that_keep_older_versions_are_named(self, tmp_path, note, kind):
+        write(tmp_path / "data/0.jsonl", json_lines(A))
+        write(tmp_path / "data/metadata/0.json", json_lines(B))  # of another program
+        write(tmp_path / note, b"{}")
+        sources = Sources([str(tmp_path)], InputOptions())
+        assert [item.line for chunk in sources.chunks() for item in chunk] == [1, 1]
+        (message,) = files_left_out(sources.left_out)
+        assert f"This is {kind}, which keeps the files of older versions" in message
 
     def test_names_that_are_not_utf8_make_ids_of_lines(self, tmp_path):
         path = os.fsencode(tmp_path) + b"/caf\xe9.txt"
