@@ -19,8 +19,9 @@ from simhbase import wire
 from simhbase.index import Index
 from simhbase.online import asked, openapi
 from simhbase.online.around import Around
+from simhbase.online.calls import source
 from simhbase.online.endpoints import ENDPOINTS, JSON, JSON_LINES, Endpoint
-from simhbase.online.limits import Bodies, read_body, require_few_strings, source, unless_gone
+from simhbase.online.limits import Bodies, read_body, require_few_strings, unless_gone
 from simhbase.online.metrics import CONTENT_TYPE, ServiceMetrics
 from simhbase.online.service import Service
 from simhbase.online.settings import Limits, Settings

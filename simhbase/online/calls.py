@@ -7,19 +7,21 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, TypeVar
 
 from simhbase.errors import Overloaded, TimedOut
 from simhbase.joining import Turns
-from simhbase.online.limits import source
 
 T = TypeVar("T")
 
+# On whose behalf a request is answered: a token, or an address where there are none. They take turns.
+source: ContextVar[str] = ContextVar("source", default="")
+
 
 class Calls:
-    """Runs calls in threads, where sources take turns (`limits.source`).
+    """Runs calls in threads, where sources take turns (`source`).
 
     A call that takes too long is answered with an error while its thread keeps running until it returns. So a
     hanging store occupies these threads and no more (anyio would start others), and calls still waiting are

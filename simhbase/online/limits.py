@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TypeVar
 
 from starlette.exceptions import HTTPException
@@ -17,9 +16,6 @@ from simhbase.online.failures import TooLarge
 T = TypeVar("T")
 
 STRINGS_OF_DOCUMENT = 64  # names and values of fields and tags
-
-# On whose behalf a request is answered: a token, or an address where there are none. They take turns.
-source: ContextVar[str] = ContextVar("source", default="")
 
 
 def require_few_strings(body: bytes, documents: int) -> None:

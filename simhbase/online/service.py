@@ -28,9 +28,8 @@ from simhbase.model import (
     StoredPage,
 )
 from simhbase.online import answers, asked
-from simhbase.online.calls import Calls, within
+from simhbase.online.calls import Calls, source, within
 from simhbase.online.failures import NotStored, TooLarge
-from simhbase.online.limits import source
 from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.settings import REQUEST_CHARACTERS, Settings
 from simhbase.online.shared import SharedLookups

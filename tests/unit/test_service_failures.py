@@ -18,8 +18,8 @@ from simhbase.admin import Administrator
 from simhbase.errors import ProfileMismatch, StoreFailed
 from simhbase.index.index import Index
 from simhbase.online.app import create_app
-from simhbase.online.calls import Calls
-from simhbase.online.limits import source, unless_gone
+from simhbase.online.calls import Calls, source
+from simhbase.online.limits import unless_gone
 from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.settings import Limits, Settings
 
