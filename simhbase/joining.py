@@ -99,8 +99,8 @@ class Queue(Generic[Asked]):
         self.records = 0
 
     def put(self, *requests: Asked, most: int | None = None, is_due: bool = False) -> bool:
-        """Add requests, which wait for `wake`, unless they are due now. Returns False if more than `most` records would wait then,
-        unless the queue is empty. Raises StoreFailed after `close`."""
+        """Add requests, which wait for `wake`, unless they are due now. Returns False if more than `most`
+        records would wait then, unless the queue is empty. Raises StoreFailed after `close`."""
         records = sum(len(request.records) for request in requests)
         with self._changed:
             if self._closed:
