@@ -32,6 +32,7 @@ from simhbase.text.encoding import is_wide
 from simhbase.text.html import decode_stated, stated_encoding
 
 _OVER_LINES = "an object a line is expected, not JSON over several lines: {} writes it so"
+_AN_OBJECT = re.compile(rb'\{\s*".*\}', re.DOTALL)
 # First lines that are no JSON object a line, and what to do.
 _OTHER_FORMS = (
     (re.compile(rb"\["), _OVER_LINES.format("jq -c '.[]'")),
@@ -239,7 +240,11 @@ def _json_lines(source: Source, lines: _Lines, options: InputOptions) -> Iterato
     for number, raw in enumerate(_one_a_line(source, lines, options, "json", has_id=has_id)):
         if isinstance(raw, Reject):
             yield raw
-        elif number == 0 and (reason := _no_json_lines(source, raw.data.strip(), options)):
+        elif (
+            number == 0
+            and not _AN_OBJECT.fullmatch(first := raw.data.strip())
+            and (reason := _no_json_lines(source, first, options))
+        ):
             yield SourceReject(source.name, raw.line, None, reason)
             return
         else:
