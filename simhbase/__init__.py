@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from simhbase.errors import ReadOnly as ReadOnly
     from simhbase.errors import RetryableError as RetryableError
     from simhbase.errors import SchemaDiffers as SchemaDiffers
+    from simhbase.errors import ShortTexts as ShortTexts
     from simhbase.errors import SimhbaseError as SimhbaseError
     from simhbase.errors import StoreBusy as StoreBusy
     from simhbase.errors import StoreFailed as StoreFailed
@@ -154,7 +155,7 @@ _NAMES = {
     "corpus.watcher": "Watcher",
     "errors": "AccessDenied BadInput Conflict CoreFailed NoFingerprint OutputFailed Overloaded "
     "PermanentError "
-    "ProfileMismatch ReadOnly RetryableError SchemaDiffers SimhbaseError StoreBusy StoreFailed "
+    "ProfileMismatch ReadOnly RetryableError SchemaDiffers ShortTexts SimhbaseError StoreBusy StoreFailed "
     "StoreUnreachable TableDisabled TablesMissing TimedOut Undecided UsageError",
     "frames": "ClaimList LookupList",
     "index": "Index",

@@ -86,6 +86,11 @@ class AccessDenied(PermanentError):
     """The service refused the request: a token is missing, or lacks the permission."""
 
 
+class ShortTexts(UserWarning):
+    """The index misses most near-duplicates of texts as short as one that was given. Once per opened index or
+    client."""
+
+
 class BadInput(SimhbaseError, ValueError):
     """Invalid data or options.
 

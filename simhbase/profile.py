@@ -31,6 +31,7 @@ BITS = (64, 128)
 TABLE_BITS = 64
 TOKENIZER = "jieba"
 AUTO = "auto"  # bands: chosen by the threshold
+SHORT = 140  # characters of a text of which the profile default misses most near-duplicates
 # For rising thresholds: 32 bands of 4 slots find the short near-duplicates that these accept
 # (docs/quality.md).
 ALL_LENGTHS: Mapping[str, object] = {"features": "chars:1-3", "bands": "32x4"}
@@ -176,6 +177,13 @@ class Profile:
     def misses(self) -> str | None:
         """A sentence on what lookups miss; None if they miss hardly anything."""
         return None
+
+    @property
+    def misses_of_short(self) -> str | None:
+        """What to say where a text has at most SHORT characters; None if lookups find those, too."""
+        if self.misses is None:
+            return None
+        return f"a text has at most {SHORT} characters: {self.misses}. The profile short is for such texts"
 
     @property
     def variants(self) -> CharacterTable | None:

@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -14,7 +15,7 @@ from typing import Any
 import click
 
 from simhbase import require_posix
-from simhbase.errors import SimhbaseError
+from simhbase.errors import ShortTexts, SimhbaseError
 from simhbase.interrupt import ignore_interrupts
 
 INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143  # 128 + signal, as in shells
@@ -133,6 +134,7 @@ def main() -> None:
     except ImportError as error:
         raise SystemExit(f"Error: {error}") from None
     _open_closed_streams()
+    warnings.filterwarnings("ignore", category=ShortTexts)  # said when a store is created
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
@@ -17,7 +18,7 @@ from typing import Any, Self, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.errors import PermanentError, ReadOnly, UsageError
+from simhbase.errors import PermanentError, ReadOnly, ShortTexts, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.frames import (
@@ -69,7 +70,7 @@ from simhbase.model import (
     StoredDocument,
     StoredPage,
 )
-from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile
+from simhbase.profile import SHORT, TABLE_BITS, Profile, given_parameters, make_profile
 from simhbase.progress import Progress, counting, length, no_progress
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store
@@ -147,6 +148,7 @@ class Index:
         self.access = access
         self.clock = clock = clock or store.now
         self._stored = stored
+        self.warned_of_short = False  # or not to be
         self._looked = monotonic()
         self._mute_list = MuteList(store, clock)
         self._reader = Reader(
@@ -516,10 +518,18 @@ class Index:
     def _fingerprinted(self, rows: Sequence[GivenRow]) -> Fingerprinted:
         """Fingerprints of rows, with the problems that they came with among the reasons."""
         fingerprinter = self.fingerprinter
+        texts = [row.text for row in rows]
+        if not self.warned_of_short and any(map(SHORT.__ge__, map(len, texts))):
+            self._warn_of_short()
         with timed(self.metrics, "fingerprint", len(rows)):
-            found = fingerprinter.fingerprint_many([row.text for row in rows])
+            found = fingerprinter.fingerprint_many(texts)
         reasons = [row.problem or reason for row, reason in zip(rows, found.reasons, strict=True)]
         return Fingerprinted(found.fingerprints, reasons)
+
+    def _warn_of_short(self) -> None:
+        self.warned_of_short = True
+        if (misses := self.profile.misses_of_short) is not None:
+            warnings.warn(misses, ShortTexts, stacklevel=2)
 
     def _accepted(
         self, rows: Sequence[GivenRow]
@@ -572,6 +582,8 @@ class Index:
         if not isinstance(text, str):  # missing, or refused
             return self._find_rows([text], query)[0]
         fingerprinter = self.fingerprinter
+        if len(text) <= SHORT and not self.warned_of_short:
+            self._warn_of_short()
         with timed(self.metrics, "fingerprint", 1):
             found, reason = fingerprinter.fingerprint_one(text)
         self.store.refresh()

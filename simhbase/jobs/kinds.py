@@ -10,9 +10,8 @@ from operator import itemgetter
 from typing import Self
 
 from simhbase.drawers.threshold import RisingThreshold
-from simhbase.profile import Profile
+from simhbase.profile import SHORT, Profile
 
-SHORT = 140  # characters
 FRAME = 30  # characters at the start or end of a text that others may share
 LEAST = 100  # texts: no hints for fewer
 FRAMED, UNSPACED, ESCAPED = 0.2, 0.5, 0.05  # shares of all texts

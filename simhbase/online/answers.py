@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from simhbase.model import Claim, Fingerprint, Lookup, Match, Muted, Stats
+from simhbase.model import AddReport, Claim, Fingerprint, Lookup, Match, Muted, Stats
 from simhbase.wire import Problem
 
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """A lookup for each text, in order."""
+    """A lookup for each text, in order. warnings: what the store's profile misses of these texts."""
 
     lookups: Sequence[Lookup]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,18 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """A claim for each document, in order."""
+    """A claim for each document, in order. warnings: what the store's profile misses of these texts."""
 
     claims: Sequence[Claim]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(AddReport):
+    """Counts of an add. updated: documents with a new fingerprint; unchanged: documents whose fingerprint was
+    stored already. warnings: what the store's profile misses of these texts."""
+
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

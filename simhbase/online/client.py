@@ -6,7 +6,8 @@ import os
 import random
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -24,6 +25,7 @@ from simhbase.errors import (
     PermanentError,
     ReadOnly,
     RetryableError,
+    ShortTexts,
     StoreBusy,
     StoreUnreachable,
     TimedOut,
@@ -119,6 +121,7 @@ class Client:
         self.url = url.rstrip("/")
         self._path = parts.path.rstrip("/")
         self._timeout = timeout
+        self._is_warned = False
         self._tls = tls
         self._headers = {"User-Agent": "simhbase"}
         if token is not None:
@@ -176,8 +179,9 @@ class Client:
         bounds = {"tags": dict(query.tags), **_bounds(query)}
         for chunk in chunks(text_rows(texts, Fields(id_field, text_field)), REQUEST_ROWS):
             given = {"texts": [row.text for row in chunk], **bounds}
-            found = self._call("POST", "/v1/find", answers.Lookups, given).lookups
-            for row, lookup in zip(chunk, found, strict=True):
+            found = self._call("POST", "/v1/find", answers.Lookups, given)
+            self._pass_on(found.warnings)
+            for row, lookup in zip(chunk, found.lookups, strict=True):
                 lookups.append(lookup if row.problem is None else Lookup(None, reason=row.problem))
                 ids.append(row.given_id)
         return LookupList(lookups, ids)
@@ -207,7 +211,9 @@ class Client:
         claims = ClaimList()
         for chunk in chunks(document_rows(documents, Fields(id_field, text_field)), REQUEST_ROWS):
             given = {"documents": _usable(chunk), "timeout": timeout, "mode": mode}
-            found = iter(self._call("POST", "/v1/claim", answers.Claims, given, seconds).claims)
+            answer = self._call("POST", "/v1/claim", answers.Claims, given, seconds)
+            self._pass_on(answer.warnings)
+            found = iter(answer.claims)
             claims += [
                 next(found) if row.problem is None else Claim(row.id or "", "rejected", reason=row.problem)
                 for row in chunk
@@ -222,7 +228,8 @@ class Client:
         report = AddReport()
         for chunk in chunks(document_rows(documents, Fields(id_field, text_field)), REQUEST_ROWS):
             rejected = tuple(Rejected(row.id or "", row.problem) for row in chunk if row.problem is not None)
-            stored = self._call("POST", "/v1/documents", AddReport, {"documents": _usable(chunk)})
+            stored = self._call("POST", "/v1/documents", answers.Stored, {"documents": _usable(chunk)})
+            self._pass_on(stored.warnings)
             report += AddReport(rejected=rejected) + stored
         return report
 
@@ -320,6 +327,13 @@ class Client:
     def status(self) -> answers.Status:
         """Return the store's profile and size."""
         return self._call("GET", "/v1/status", answers.Status)
+
+    def _pass_on(self, said: Sequence[str]) -> None:
+        """Warn of what answers warn of, once."""
+        if said and not self._is_warned:
+            self._is_warned = True
+            for each in said:
+                warnings.warn(each, ShortTexts, stacklevel=3)
 
     def _of_document(self, method: str, document: str, more: str, kind: type[T]) -> T | None:
         """The answer about a stored document, None for an unknown id."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from simhbase.model import AddReport, Comparison, Explanation, StoredDocument, StoredPage
+from simhbase.model import Comparison, Explanation, StoredDocument, StoredPage
 from simhbase.online import answers, asked
 from simhbase.online.service import Service
 from simhbase.online.tokens import Role
@@ -49,7 +49,7 @@ class Endpoint:
 ENDPOINTS = (
     Endpoint("POST", "/v1/find", Service.find, "read", asked.FindRequest, answers.Lookups),
     Endpoint("POST", "/v1/claim", Service.claim, "write", asked.ClaimsRequest, answers.Claims),
-    Endpoint("POST", DOCUMENTS, Service.add, "write", asked.DocumentsRequest, AddReport, in_lines=True),
+    Endpoint("POST", DOCUMENTS, Service.add, "write", asked.DocumentsRequest, answers.Stored, in_lines=True),
     Endpoint("GET", DOCUMENTS, Service.stored, "read", asked.StoredRequest, StoredPage),
     Endpoint(
         "GET",

@@ -17,22 +17,17 @@ from simhbase.admin import Administrator
 from simhbase.errors import Overloaded
 from simhbase.index import Index
 from simhbase.index.reader import IDS_LIMIT
-from simhbase.model import (
-    AddReport,
-    Comparison,
-    Explanation,
-    Lookup,
-    Query,
-    Stats,
-    StoredDocument,
-    StoredPage,
-)
+from simhbase.logs import logger
+from simhbase.model import Comparison, Explanation, Lookup, Query, Stats, StoredDocument, StoredPage
 from simhbase.online import answers, asked
 from simhbase.online.calls import Calls, source, within
 from simhbase.online.failures import NotStored, TooLarge
 from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.settings import REQUEST_CHARACTERS, Settings
 from simhbase.online.shared import SharedLookups
+from simhbase.profile import SHORT
+
+log = logger(__name__)
 
 STATS_KEPT = 10.0  # seconds
 READY_SECONDS, READY_KEPT = 5.0, 1.0
@@ -45,6 +40,7 @@ class Service:
     def __init__(self, index: Index, settings: Settings, metrics: ServiceMetrics) -> None:
         limits = settings.limits
         index.store.fail_fast()
+        index.warned_of_short = True  # clients are, by each answer
         self.profile = index.profile.digest
         self._index = index
         self._metrics = metrics
@@ -58,6 +54,7 @@ class Service:
         self._checks = Calls(1, 1, READY_SECONDS)
         self._ready: tuple[float, asyncio.Task[None]] | None = None  # monotonic time of its start
         self._counted: tuple[float, datetime, Stats] | None = None  # monotonic time, time, size
+        self._is_warned = False  # in the log, of short texts
         self._claims_since: dict[object, float] = {}
 
     @asynccontextmanager
@@ -80,29 +77,34 @@ class Service:
         found = await self._lookups.afind_many(
             texts, query, self._limits.seconds, source=source.get(), ids_limit=ids_limit
         )
-        return answers.Lookups([_cut(lookup, most) for lookup in found])
+        return answers.Lookups([_cut(lookup, most) for lookup in found], self._warnings(texts))
 
     async def claim(self, given: asked.ClaimsRequest) -> answers.Claims:
         """Stores texts unless near ones are stored. If several clients claim near texts at once, at most one
         is accepted."""
         documents = given.all()
         self._require_batch(documents)
-        self._require_short([each.text for each in documents])
+        texts = [each.text for each in documents]
+        self._require_short(texts)
+        warnings = self._warnings(texts)
         timeout = min(given.timeout, SHARE_OF_CLAIM * self._limits.seconds)
         with self._claiming():
             if given.mode == "annotate":
                 annotate = partial(self._index.claim_many, documents, mode="annotate")
-                return answers.Claims(await self._claims.run(annotate))
+                return answers.Claims(await self._claims.run(annotate), warnings)
             begun = await self._claims.run(self._index.begin_claims, documents, timeout)
-            return answers.Claims((await within(self._limits.seconds, begun)).claims)
+            return answers.Claims((await within(self._limits.seconds, begun)).claims, warnings)
 
-    async def add(self, given: asked.DocumentsRequest) -> AddReport:
+    async def add(self, given: asked.DocumentsRequest) -> answers.Stored:
         """Stores documents, replacing those with the same id. Durable when it answers. Takes JSON, or one
         document per line (application/x-ndjson)."""
         documents = given.all()
         self._require_batch(documents)
-        self._require_short([each.text for each in documents])
-        return await self._calls.run(self._index.add, documents)
+        texts = [each.text for each in documents]
+        self._require_short(texts)
+        report = await self._calls.run(self._index.add, documents)
+        counts = report.added, report.updated, report.unchanged, report.rejected
+        return answers.Stored(*counts, self._warnings(texts))
 
     async def stored(self, given: asked.StoredRequest) -> StoredPage:
         """Returns the stored documents, a page at a time, in no particular order. For the next page, send
@@ -196,6 +198,15 @@ class Service:
             "oldest_claim_seconds": time.monotonic() - min(since) if since else 0.0,
         }
         return self._metrics.page(self._index.counters(), gauges)
+
+    def _warnings(self, texts: Sequence[str]) -> tuple[str, ...]:
+        misses = self._index.profile.misses_of_short
+        if misses is None or not any(map(SHORT.__ge__, map(len, texts))):
+            return ()
+        if not self._is_warned:
+            self._is_warned = True
+            log.warning("%s", misses)
+        return (misses,)
 
     @contextmanager
     def _claiming(self) -> Iterator[None]:

@@ -32,11 +32,11 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.fingerprint.sketches import fingerprints
 from simhbase.jobs.pipeline import Batch, without_repeats
+from simhbase.profile import SHORT
 from simhbase.text.features import SHINGLES, FeatureOptions
 from simhbase.text.jaccard import PAIRS
 
 KEYS = 8
-SHORT = 140
 _ORDERS = 3  # orders of shingles per key
 _FIRST_SEED = 1  # not 0, as in MinHash: with the same orders the sample would favour what MinHash finds
 _ALL = 1 << 64

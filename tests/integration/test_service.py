@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -358,6 +359,35 @@ def test_an_explanation_has_each_drawer_and_what_became_of_a_document(service: S
     verdicts = {each["id"]: each["verdict"] for each in answer["candidates"]}
     assert verdicts == {"near": "match", "far": "too far"}
     assert service.post("/v1/explain", {"text": "x"}).json["reason"]
+
+
+def test_answers_to_short_texts_say_what_the_profile_misses_of_them(service: Service) -> None:
+    short, long = "A notice of the library.", texts(1, seed=140)[0]
+    documents = [{"id": "short", "text": short}]
+    requests: dict[str, dict[str, Any]] = {
+        "find": {"texts": [long, short]},
+        "claim": {"documents": documents, "mode": "annotate"},
+        "documents": {"documents": documents},
+    }
+    for path, value in requests.items():
+        (said,) = service.post(f"/v1/{path}", value).json["warnings"]
+        assert "at most 140 characters" in said
+    assert service.log_text().count(said) == 1
+    assert service.post("/v1/find", {"text": long}).json["warnings"] == []
+    schemas = service.get("/openapi.json").json["components"]["schemas"]
+    assert all("warnings: what" in schemas[name]["description"] for name in ("Lookups", "Claims", "Stored"))
+    calls: list[Callable[[simhbase.Client], object]] = [
+        lambda client: client.find(short),
+        lambda client: client.add([("short", short)]),
+        lambda client: client.claim("short", short),
+    ]
+    for call in calls:
+        with simhbase.Client(service.url) as client:
+            with pytest.warns(simhbase.ShortTexts, match="at most 140 characters"):
+                call(client)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                call(client)
 
 
 def test_the_status_says_what_the_store_is(service: Service) -> None:
