@@ -99,17 +99,19 @@ def text_rows(given: Texts, fields: Fields = Fields()) -> Iterator[GivenRow]:
     )
 
 
-def chunks(rows: Iterable[GivenRow], most: int = CHUNK_ROWS) -> Iterator[list[GivenRow]]:
-    """Rows in chunks of at most `most` rows and about CHUNK_CHARACTERS characters. Without rows there is one
+def chunks(
+    rows: Iterable[GivenRow], most: int = CHUNK_ROWS, characters: int = CHUNK_CHARACTERS
+) -> Iterator[list[GivenRow]]:
+    """Rows in chunks of at most `most` rows and about so many characters. Without rows there is one
     empty chunk, so that arguments are checked."""
     chunk: list[GivenRow] = []
-    characters, is_first = 0, True
+    size, is_first = 0, True
     for row in rows:
         chunk.append(row)
-        characters += len(row.text)
-        if len(chunk) == most or characters >= CHUNK_CHARACTERS:
+        size += len(row.text)
+        if len(chunk) == most or size >= characters:
             yield chunk
-            chunk, characters, is_first = [], 0, False
+            chunk, size, is_first = [], 0, False
     if chunk or is_first:
         yield chunk
 

@@ -66,7 +66,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 CONNECT_SECONDS = 5.0
 PART_BYTES, MOST_BYTES = 1 << 20, 1 << 28  # that are read at once, and of a whole answer
 CONNECTIONS = 32  # idle connections to keep
-REQUEST_ROWS = 500  # documents per request: half of what services accept by default
+REQUEST = 500, 1_000_000  # documents and characters of a request: half and a quarter of what services accept
 UNKNOWN_ID = "no document is stored under this id"
 _CLAIM_MORE = 5.0  # seconds for the answer, beyond a claim's timeout
 
@@ -172,12 +172,12 @@ class Client:
         id_field: str = "id",
         text_field: str = "text",
     ) -> LookupList:
-        """Find the documents near each of n texts, with a request for each 500. texts, id_field, text_field:
-        as for `Index.find_many`; the others as for `find`."""
+        """Find the documents near each of n texts, with a request for each 500, or a million characters.
+        texts, id_field, text_field: as for `Index.find_many`; the others as for `find`."""
         query = Query(k, min_similarity, since, {} if tags is None else tags)
         lookups, ids = list[Lookup](), list[Any]()
         bounds = {"tags": dict(query.tags), **_bounds(query)}
-        for chunk in chunks(text_rows(texts, Fields(id_field, text_field)), REQUEST_ROWS):
+        for chunk in chunks(text_rows(texts, Fields(id_field, text_field)), *REQUEST):
             given = {"texts": [row.text for row in chunk], **bounds}
             found = self._call("POST", "/v1/find", answers.Lookups, given)
             self._pass_on(found.warnings)
@@ -205,11 +205,11 @@ class Client:
         id_field: str = "id",
         text_field: str = "text",
     ) -> ClaimList:
-        """Claim n documents, with a request for each 500; return the answers in order. The arguments are
-        those of `Index.claim_many`."""
+        """Claim n documents, with a request for each 500, or a million characters; return the answers in
+        order. The arguments are those of `Index.claim_many`."""
         seconds = max(self._timeout, timeout + _CLAIM_MORE)
         claims = ClaimList()
-        for chunk in chunks(document_rows(documents, Fields(id_field, text_field)), REQUEST_ROWS):
+        for chunk in chunks(document_rows(documents, Fields(id_field, text_field)), *REQUEST):
             given = {"documents": _usable(chunk), "timeout": timeout, "mode": mode}
             answer = self._call("POST", "/v1/claim", answers.Claims, given, seconds)
             self._pass_on(answer.warnings)
@@ -222,11 +222,11 @@ class Client:
         return claims
 
     def add(self, documents: Documents, *, id_field: str = "id", text_field: str = "text") -> AddReport:
-        """Store documents, replacing those with the same id, with a request for each 500. documents,
-        id_field, text_field: as for `Index.add`. After a retry, new documents may be reported as
-        unchanged."""
+        """Store documents, replacing those with the same id, with a request for each 500, or a million
+        characters. documents, id_field, text_field: as for `Index.add`. After a retry, new documents may be
+        reported as unchanged."""
         report = AddReport()
-        for chunk in chunks(document_rows(documents, Fields(id_field, text_field)), REQUEST_ROWS):
+        for chunk in chunks(document_rows(documents, Fields(id_field, text_field)), *REQUEST):
             rejected = tuple(Rejected(row.id or "", row.problem) for row in chunk if row.problem is not None)
             stored = self._call("POST", "/v1/documents", answers.Stored, {"documents": _usable(chunk)})
             self._pass_on(stored.warnings)

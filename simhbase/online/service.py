@@ -229,7 +229,10 @@ class Service:
         most = self._limits.characters
         sizes = [len(text) for text in texts]
         if max(sizes, default=0) > most:
-            raise TooLarge(f"a text has {max(sizes):,} characters, at most {most:,} are allowed")
+            place, size = next((place, size) for place, size in enumerate(sizes, 1) if size > most)
+            raise TooLarge(
+                f"text {place} of {len(texts)} has {size:,} characters, at most {most:,} are allowed"
+            )
         if sum(sizes) > REQUEST_CHARACTERS * most:
             raise TooLarge(
                 f"the texts have {sum(sizes):,} characters in total, at most {REQUEST_CHARACTERS * most:,} "

@@ -169,7 +169,7 @@ def test_texts_are_compared_and_explained(client: Client) -> None:
 def test_documents_come_in_any_form_and_are_listed(client: Client) -> None:
     some = texts(1234, words=20, seed=5)
     rows = [{"id": n, "text": text, "tags": {"form": "any"}} for n, text in enumerate(some)]
-    with patch("simhbase.online.client.REQUEST_ROWS", 100):
+    with patch("simhbase.online.client.REQUEST", (100, 1_000_000)):
         report = client.add(pa.Table.from_pylist([*rows, {"id": 5000, "text": None}]))
         assert (report.stored, report.rejected) == (1234, (Rejected("5000", "the text is missing (None)"),))
         found = client.find_many((some[number] for number in (3, 700)), tags={"form": "any"})
@@ -481,3 +481,15 @@ def test_callers_do_not_notice_that_the_service_is_restarted(tmp_path: Path) -> 
                 worker.result()
     with simhbase.open(url) as index:
         assert None not in index.fingerprints(added)
+
+
+def test_long_documents_are_sent_a_few_at_a_time(tmp_path):
+    """A service takes four million characters at once."""
+    simhbase.open(f"rocksdb:{tmp_path}/store", create=simhbase.Profile(verify=False)).close()
+    words = "some words of a text " * 20_000
+    long = [simhbase.Document(f"long{number}", f"{number} {words}") for number in range(12)]
+    with serving("rocksdb:store", tmp_path) as service, Client(service.url) as client:
+        assert client.add(long).stored == 12
+        found = client.find_many([document.text for document in long])
+        assert [lookup.matches[0].distance for lookup in found] == [0] * 12
+        assert service.post("/v1/find", {"texts": [words] * 12}).status == 413
