@@ -33,6 +33,7 @@ from simhbase.parallel import require_some
 
 if TYPE_CHECKING:
     from simhbase.corpus.given import GivenRows
+    from simhbase.corpus.sources import Sources
     from simhbase.frames import Documents, Texts
 
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
@@ -53,7 +54,7 @@ class Inputs:
     number. watcher: receives progress and messages. rows: documents in place of files: a frame, or what else
     `Index.find_many` takes; options name their fields, and rows without ids are named by their number.
     by_source: the sources of a report: each "file", or each "folder" with files; None: as given in `paths`
-    (`match` counts none).
+    (`match` counts none). Jobs set sources: the paths, of which some are listed already.
 
     Raises UsageError for invalid arguments.
     """
@@ -67,6 +68,7 @@ class Inputs:
     watcher: Watcher = NULL_WATCHER
     rows: Texts | GivenRows | None = field(default=None, repr=False)
     by_source: BySource | None = None
+    sources: Sources | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Accepts Path objects, too, and a single path, for untyped callers."""

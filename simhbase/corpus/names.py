@@ -26,7 +26,7 @@ _BY_EXTENSION: dict[str, Format] = {
 }
 EXTENSIONS = tuple(_BY_EXTENSION)
 FORMATS_OF_PAGES = ("html", "warc")
-WITHOUT_FIELDS = (*FORMATS_OF_PAGES, "text", "lines")
+WITHOUT_FIELDS: tuple[Format, ...] = ("html", "warc", "text", "lines")
 
 
 def format_of(name: str) -> Format | None:

@@ -38,7 +38,8 @@ def read(
 ) -> Generator[AnyOutcome, None, None]:
     """See `Inputs.each`."""
     how = inputs.options
-    sources = Sources(inputs.paths, how) if inputs.rows is None else GivenRows.of(inputs.rows, how)
+    found = inputs.sources or Sources(inputs.paths, how)
+    sources = found if inputs.rows is None else GivenRows.of(inputs.rows, how)
     with (
         inputs.watcher.progress("documents", sources.total) as advance,
         closing(extracted(left(sources.chunks()), how, inputs.processes)) as chunks,

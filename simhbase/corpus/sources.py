@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -39,6 +40,7 @@ class Sources:
         self._stdin = stdin
         self.left_out: list[LeftOut] = []  # skipped files of the folders read so far
         self.notes: list[str] = []  # what was decided about the sources read so far
+        self._listed: Iterator[Listed] | None = None  # what is left to read, if some files were listed
         self._done = 0  # bytes as on disk: compressed ones of compressed files
         self._position: Callable[[], int] = int  # in the current file
 
@@ -61,14 +63,20 @@ class Sources:
                 total += size
         return total
 
-    def formats(self) -> Iterator[Format]:
-        """The formats of all files, by their names. Walks all folders, unless the options say the format."""
+    def has_any_of(self, formats: Collection[Format]) -> bool:
+        """True if a file has one of these formats, by its name. Files are listed up to that one, and not
+        again when they are read."""
         if self._options.format is not None:
-            yield self._options.format
-            return
-        for found in self._found():
+            return self._options.format in formats
+        listed, rest, is_there = list[Listed](), self._found(), False
+        for found in rest:
+            listed.append(found)
             if isinstance(found, FoundSource):
-                yield format_of(found.source.name) or "jsonl"
+                is_there = (format_of(found.source.name) or "jsonl") in formats
+            if is_there:
+                break
+        self._listed = chain(listed, rest)
+        return is_there
 
     def column_types(self) -> Mapping[str, Any]:
         """Arrow types of the columns of the first Parquet file; empty if there is none."""
@@ -104,7 +112,7 @@ class Sources:
         return replace(found, source=Source(found.source.name, name))
 
     def _items(self) -> Iterator[Raw | Reject]:
-        for found in self._found():
+        for found in self._listed or self._found():
             if isinstance(found, SourceReject):
                 yield found
             elif isinstance(found, LeftOut):

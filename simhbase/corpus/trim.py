@@ -12,6 +12,7 @@ from simhbase.corpus.outputs import json_line
 from simhbase.corpus.record import Record
 
 Fields = dict[str, Any]
+Trim = Callable[[Record], Record]
 
 
 def with_its_id(record: Record, id_field: str, *, has_field: bool = True) -> Record:
@@ -54,7 +55,7 @@ def text_only(record: Record) -> Record:
     return record._replace(json=None)
 
 
-def measured(trim: Callable[[Record], Record], record: Record) -> Record:
+def measured(trim: Trim, record: Record) -> Record:
     """The trimmed record, with the length of its text as its value."""
     return trim(record)._replace(value=len(record.text or ""))
 

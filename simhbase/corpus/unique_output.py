@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path, PurePath
@@ -25,9 +25,9 @@ from simhbase.corpus.outputs import (
     plain_target,
 )
 from simhbase.corpus.parquet_output import is_table_of, parquet_form
-from simhbase.corpus.record import Format, Record
+from simhbase.corpus.record import Format
 from simhbase.corpus.sources import Sources
-from simhbase.corpus.trim import in_one_schema, with_its_id
+from simhbase.corpus.trim import Trim, in_one_schema, with_its_id
 from simhbase.errors import UsageError
 
 _NOT_WRITTEN = {"text": "plain text", "html": "HTML", "warc": "WARC", "arrow": "Arrow"}
@@ -79,17 +79,20 @@ def unique_file(
     return OutputFile(path, keep_partial=keep_partial, keep=keep, form=form)
 
 
-def unique_trim(inputs: Inputs) -> Callable[[Record], Record]:
+def unique_trim(inputs: Inputs) -> tuple[Trim, Inputs]:
     """The trim for records that may be written to a file of unique documents: JSON lines and tables stay as
-    they are, except for made and prefixed ids. If an input has no fields, all get one schema."""
+    they are, except for made and prefixed ids. If an input has no fields, all get one schema. And the inputs,
+    to be read once: their files are listed already."""
     options = inputs.options
-    has_field = options.id_from == "field"
-    if any(each in WITHOUT_FIELDS for each in Sources(inputs.paths, options).formats()):
+    has_field, sources = options.id_from == "field", Sources(inputs.paths, options)
+    inputs = replace(inputs, sources=sources)
+    if sources.has_any_of(WITHOUT_FIELDS):
         id_field, text_field = options.id_field, options.text_field
-        return partial(in_one_schema, id_field=id_field, text_field=text_field, has_field=has_field)
+        trim = partial(in_one_schema, id_field=id_field, text_field=text_field, has_field=has_field)
+        return trim, inputs
     if has_field and not options.id_prefix:
-        return lambda record: record
-    return partial(with_its_id, id_field=options.id_field, has_field=has_field)
+        return lambda record: record, inputs
+    return partial(with_its_id, id_field=options.id_field, has_field=has_field), inputs
 
 
 def unique_is_finished(path: Path, kept: KeptBeginning) -> bool:

@@ -20,7 +20,7 @@ from simhbase.corpus.outputs import Duplicate
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Value
 from simhbase.corpus.spool import Spool, SpooledRows
-from simhbase.corpus.trim import measured, text_only, without_content
+from simhbase.corpus.trim import Trim, measured, text_only, without_content
 from simhbase.corpus.unique_output import require_written, unique_trim
 from simhbase.corpus.watcher import ProgressOnly, Watcher
 from simhbase.errors import BadInput, UsageError
@@ -187,7 +187,9 @@ def dedup(
         stored_rule = stored.rule if stored else rule
         files = DedupFiles(stack, asked, inputs, folder, rule, stored_rule, spooled_texts)
         rows = None if inputs.rows is None else RowsSeen(GivenRows.of(inputs.rows, options))
-        trim = unique_trim(inputs) if unique else text_only if spooled_texts else without_content
+        trim: Trim = text_only if spooled_texts else without_content
+        if unique:
+            trim, inputs = unique_trim(inputs)
         if preferred and preferred.field is None:
             trim = partial(measured, trim)
         fingerprinter = None if options.fingerprint_field else criteria.profile.fingerprinter()

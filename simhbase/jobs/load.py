@@ -31,7 +31,7 @@ from simhbase.corpus.outputs import (
     unique_line,
 )
 from simhbase.corpus.rejects import Counts, Rejects
-from simhbase.corpus.trim import without_content
+from simhbase.corpus.trim import Trim, without_content
 from simhbase.corpus.unique_output import unique_file, unique_is_finished, unique_trim
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import (
@@ -315,7 +315,9 @@ class _LoadRun:
 
     def _batches(self, seen: SeenIds) -> Generator[Batch, None, None]:
         inputs = self._job.inputs
-        trim = unique_trim(inputs) if self._job.unique or self._job.new else without_content
+        trim: Trim = without_content
+        if self._job.unique or self._job.new:
+            trim, inputs = unique_trim(inputs)
         work = fingerprinting(inputs.options, self._index, trim)
         return inputs.each(work, partial(self._checkpoints.remaining, seen=seen))
 

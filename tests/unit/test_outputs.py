@@ -23,6 +23,7 @@ from simhbase.corpus.sources import Sources
 from simhbase.corpus.trim import with_its_id
 from simhbase.corpus.unique_output import unique_trim
 from simhbase.errors import SimhbaseError
+from tests.reading import json_lines, write
 
 
 def test_a_file_gets_its_name_when_it_is_whole(tmp_path):
@@ -260,7 +261,7 @@ def test_a_reject_of_half_a_surrogate_pair_is_written_as_an_escape():
 
 def test_a_line_of_a_document_whose_id_was_made_has_it():
     record = Record("a.jsonl", 3, "a.jsonl:3", text="t", json=b'{"text": "t"}')
-    trim = unique_trim(Inputs(["a.jsonl"], InputOptions(id_from="line")))
+    trim, _ = unique_trim(Inputs(["a.jsonl"], InputOptions(id_from="line")))
     assert unique_line(trim(record)) == b'{"text":"t","id":"a.jsonl:3"}'
 
 
@@ -269,14 +270,26 @@ FIELDS = {"id": 7, "text": "a text", "lang": "en", "source": "wire"}
 
 
 def unique_of(paths, **options):
-    inputs = Inputs(paths, InputOptions(whole_rows=True, **options))
-    trim = unique_trim(inputs)
-    chunks = Sources(inputs.paths, inputs.options).chunks()
+    trim, inputs = unique_trim(Inputs(paths, InputOptions(whole_rows=True, **options)))
     return [
         orjson.loads(unique_line(trim(record)))
-        for chunk in chunks
+        for chunk in inputs.sources.chunks()
         for record in Parser(inputs.options).parse(chunk)
     ]
+
+
+@pytest.mark.parametrize("more", [[], ["b.html"]])
+def test_folders_are_walked_once(tmp_path, monkeypatch, more):
+    for name in ("x/a.jsonl", "x/c.jsonl", *(f"x/{each}" for each in more)):
+        write(tmp_path / name, json_lines({"id": name, "text": "a text"}))
+    listed, real = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or real(path))
+    inputs = Inputs([str(tmp_path)], InputOptions(whole_rows=True))
+    _, inputs = unique_trim(inputs)
+    write(tmp_path / "x" / "z.txt", b"This came when the schema was decided.")
+    names = [item.source for chunk in inputs.sources.chunks() for item in chunk]
+    assert names == [str(tmp_path / "x" / name) for name in ("a.jsonl", *more, "c.jsonl")]
+    assert listed == [tmp_path, tmp_path / "x"]
 
 
 @pytest.mark.parametrize("fields", ["jsonl", "csv"])
