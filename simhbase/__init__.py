@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from simhbase.jobs.dedup import dedup as dedup
     from simhbase.jobs.dedup_report import DedupReport as DedupReport
     from simhbase.jobs.dedup_rows import DedupedRows as DedupedRows
+    from simhbase.jobs.dedup_rows import GroupedRows as GroupedRows
     from simhbase.jobs.dedup_rows import Removed as Removed
     from simhbase.jobs.hfile_input import HFilesReport as HFilesReport
     from simhbase.jobs.hfile_input import load_hfiles as load_hfiles
@@ -162,7 +163,7 @@ _NAMES = {
     "index.load_log": "LoadState",
     "jobs.dedup": "dedup",
     "jobs.dedup_report": "DedupReport",
-    "jobs.dedup_rows": "DedupedRows Removed",
+    "jobs.dedup_rows": "DedupedRows GroupedRows Removed",
     "jobs.hfile_input": "HFilesReport load_hfiles",
     "jobs.learn_boilerplate": "BoilerplateReport learn_boilerplate",
     "jobs.learn_idf": "IdfReport learn_idf",

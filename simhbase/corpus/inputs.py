@@ -152,6 +152,12 @@ class Inputs:
             return self.rows is other.rows
         return sorted(self.paths) == sorted(other.paths)
 
+    def with_given_rows(self) -> Self:
+        """These inputs; rows note the types of their ids when they are read."""
+        from simhbase.corpus.given import GivenRows
+
+        return self if self.rows is None else replace(self, rows=GivenRows.of(self.rows, self.options))
+
     def require_files(self) -> None:
         """Raise UsageError for rows, where files are read several times, or again after a crash."""
         if self.rows is not None:

@@ -74,6 +74,7 @@ def dedup(
     id_field: str | None = None,
     text_field: str | None = None,
     min_similarity: float | None = None,
+    thresholds: Sequence[float] = (),
     keep: str = "first",
     date_field: str = "date",
     date_order: DateOrder | None = None,
@@ -95,6 +96,7 @@ def dedup(
     id_field: str | None = None,
     text_field: str | None = None,
     min_similarity: float | None = None,
+    thresholds: Sequence[float] = (),
     keep: str = "first",
     date_field: str = "date",
     date_order: DateOrder | None = None,
@@ -121,6 +123,9 @@ def dedup(
     min_similarity: minimum exact Jaccard similarity of matches. Default: the profile's threshold (the
     lower end of a rising one), 0.65 if it has none. 0: only fingerprints decide, as they do for inputs with
     fingerprints, and similarities are estimates.
+    thresholds: further minimum similarities, above `min_similarity`. For each the report on rows has which
+    are kept, and labels, in `at`: texts are read and fingerprinted once. The pairs are those that serve
+    `min_similarity`, so none is missed that a run of its own would find.
     keep: the representative of a group: "first" in input order, "longest", "newest" or "oldest" (by
     `date_field`), or the document with the greatest ("-FIELD": least) value of a field. Values of a
     field are compared as numbers if all are numbers, as dates if all are dates, else as texts. Dates are ISO
@@ -162,6 +167,8 @@ def dedup(
     with ExitStack() as stack:
         stored = None if against is None else _StoredMatches(stack, against, profile, min_similarity)
         criteria, least = _criteria(options, stored.profile if stored else profile, min_similarity)
+        if thresholds:
+            _require_above(thresholds, least, inputs)
         preferred = preference(keep, date_field, date_order, date_unit)
         options = replace(
             options,
@@ -213,7 +220,8 @@ def dedup(
         if least and (missing := scheme.missing(least)):
             inputs.watcher.note(missing)
         matcher = Matcher(fingerprints, scheme, criteria.bounds, exact, inputs.watcher.progress)
-        grouped = (groups if chains else stars)(matcher, values.order() if values else None)
+        group, order = groups if chains else stars, values.order() if values else None
+        grouped = group(matcher, order)
         if rejects.counts.nothing_read:
             if rows:
                 raise BadInput(f"no row could be read: {rows.first_problem}")
@@ -238,7 +246,8 @@ def dedup(
         )
         if rows is None:
             return report
-        return rows.report(report, free, grouped, files.ids, spooled_texts, rule, stored_rule)
+        at = {each: group(matcher.at_least(each), order) for each in thresholds}
+        return rows.report(report, free, grouped, at, files.ids, spooled_texts, rule, stored_rule)
 
 
 class _StoredMatches:
@@ -293,6 +302,19 @@ def _criteria(
             "similarity cannot be computed from fingerprints: give the texts", parameter="fingerprint_field"
         )
     return criteria, 0.0
+
+
+def _require_above(thresholds: Sequence[float], least: float, inputs: Inputs) -> None:
+    """Raises UsageError for thresholds that nothing is grouped by."""
+    if inputs.rows is None:
+        raise UsageError("are for rows: files have one list of duplicates", parameter="thresholds")
+    if not least:
+        raise UsageError("need similarities of texts, which are not compared", parameter="thresholds")
+    for each in thresholds:
+        if isinstance(each, bool) or not isinstance(each, int | float) or not least <= each <= 1:
+            raise UsageError(
+                f"must be from {least:g} (min_similarity) to 1, not {each!r}", parameter="thresholds"
+            )
 
 
 class _Values:

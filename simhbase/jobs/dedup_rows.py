@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -48,18 +48,31 @@ class RemovedList(Results[Removed]):
 
 
 @dataclass(frozen=True)
+class GroupedRows:
+    """Groups of rows by one minimum similarity. kept, labels: as of DedupedRows; unique, duplicates,
+    group_count: as of DedupReport."""
+
+    unique: int
+    duplicates: int
+    group_count: int
+    kept: NDArray[np.bool_] = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+
+
+@dataclass(frozen=True)
 class DedupedRows(DedupReport):
     """The report of dedup on rows.
 
     given: the rows; kept: which of the n are kept, bool (n,); labels: the number of the first row of each
     row's group, its own if it is alone, -1 for a row that could not be used or matches a stored document:
-    int64 (n,); removed: why the others are not kept.
+    int64 (n,); removed: why the others are not kept; at: by each of `thresholds`, kept and labels.
     """
 
     given: Texts = field(repr=False)
     kept: NDArray[np.bool_] = field(repr=False)
     labels: NDArray[np.int64] = field(repr=False)
     removed: RemovedList = field(repr=False)
+    at: Mapping[float, GroupedRows] = field(default_factory=dict, repr=False)
 
     @property
     def frame(self) -> Any:
@@ -122,13 +135,15 @@ class RowsSeen:
         report: DedupReport,
         free: NDArray[np.bool_],
         grouped: Groups,
+        at: Mapping[float, Groups],
         ids: Callable[[Sequence[int]], list[str]],
         texts: SpooledTexts | None,
         rule: Rule,
         stored_rule: Rule,
     ) -> DedupedRows:
         """The report of rows. free: bool (n,), which of the documents match no stored one; grouped: those;
-        ids: of positions among them; texts: theirs, None if they are not compared."""
+        at: by further thresholds; ids: of positions among them; texts: theirs, None if they are not
+        compared."""
         usable = np.flatnonzero(self._usable)
         rest = usable[free]
         removed = [*self._rejected, *self._duplicates(rest, grouped, ids, texts, rule)]
@@ -138,16 +153,29 @@ class RowsSeen:
             removed.append(
                 Removed(row, self._id(row, each.id), said, *stored, each.distance, each.similarity)
             )
+        kept, labels = self._labelled(rest, grouped)
+        counted = {each.name: getattr(report, each.name) for each in fields(DedupReport)}
+        removed.sort(key=lambda each: each.row)
+        by_threshold = dict[float, GroupedRows]()
+        for least, groups in at.items():
+            unique = int(np.count_nonzero(groups.unique))
+            duplicates = report.unique + report.duplicates - unique
+            by_threshold[least] = GroupedRows(unique, duplicates, groups.count, *self._labelled(rest, groups))
+        given = self.rows.given
+        return DedupedRows(
+            **counted, given=given, kept=kept, labels=labels, removed=RemovedList(removed), at=by_threshold
+        )
+
+    def _labelled(
+        self, rest: NDArray[np.int64], grouped: Groups
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Which rows are kept, and their labels. rest: int64, the rows that are grouped."""
         kept, labels = np.zeros(len(self._usable), dtype=np.bool_), np.full(len(self._usable), -1)
         kept[rest[grouped.unique]] = True
         kept[self._kept_anyway] = True
         labels[rest] = rest[grouped.first]
         labels[self._kept_anyway] = self._kept_anyway
-        counted = {each.name: getattr(report, each.name) for each in fields(DedupReport)}
-        removed.sort(key=lambda each: each.row)
-        return DedupedRows(
-            **counted, given=self.rows.given, kept=kept, labels=labels, removed=RemovedList(removed)
-        )
+        return kept, labels
 
     def _duplicates(
         self,

@@ -7,7 +7,7 @@ two different ones.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -135,6 +135,10 @@ class Matcher:
         if self.exact is None:
             return np.ones(len(left))
         return self.exact.similarity(documents[left], documents[right])
+
+    def at_least(self, least: float) -> Matcher:
+        """The same with another minimum similarity of texts."""
+        return replace(self, exact=None if self.exact is None else replace(self.exact, least=least))
 
     @property
     def least(self) -> float:

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import numpy as np
 
+from simhbase.corpus.given import GivenRows
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import Record, SourceReject
 from simhbase.corpus.rejects import Rejects
@@ -60,13 +61,19 @@ def answers_to(
     exclude_self: leave out matches with the query's id. With `by_source`, the watcher of the inputs is told
     at the end how many documents of each source have matches.
     """
+    rows = inputs.rows if isinstance(inputs.rows, GivenRows) else None
     counts = SourceCounts(inputs) if inputs.by_source else None
     with closing(inputs.each(fingerprinting(inputs.options, source, trim))) as batches:
         for batch in batches:
             found = iter(lookups(batch))
             items = [item for item in batch.items if not isinstance(item, SourceReject)]
             answers = [
-                Answer(item.id, next(found) if isinstance(item, Record) else Lookup(None, reason=item.reason))
+                Answer(
+                    item.id
+                    if rows is None or not item.id or item.line is None
+                    else rows.id_of(item.line, item.id),
+                    next(found) if isinstance(item, Record) else Lookup(None, reason=item.reason),
+                )
                 for item in items
             ]
             if exclude_self:

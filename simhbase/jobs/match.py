@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
+from itertools import starmap
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Self
 
 import numpy as np
 
+from simhbase.corpus.given import GivenRows
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import Record
 from simhbase.corpus.rejects import Rejects
@@ -49,6 +52,8 @@ class Corpus:
         self._ids = Spool(Path(gettempdir()))
         self._texts = None if least is None else SpooledTexts(criteria.profile, least, Path(gettempdir()))
         self._memory_index = MemoryIndex(criteria.nothing, criteria.scheme(0))
+        self._rows: GivenRows | None = None
+        self._numbers = array("q")  # of the rows of the documents, if these are rows
 
     def close(self) -> None:
         self._ids.close()
@@ -92,11 +97,14 @@ class Corpus:
     def read(self, inputs: Inputs, rejects: Rejects) -> None:
         """Read the documents. Raises BadInput if nothing could be read."""
         found = [self._criteria.nothing]
+        self._rows = inputs.rows if isinstance(inputs.rows, GivenRows) else None
         with closing(inputs.each(fingerprinting(inputs.options, self, self.trim))) as batches:
             for batch in without_repeats(batches):
                 rejects.note(batch)
                 found.append(batch.fingerprints)
                 self._ids.append(each.encode() for each in batch.ids)
+                if self._rows is not None:
+                    self._numbers.extend(record.line for record in batch.records)
                 if self._texts is not None:
                     self._texts.append(batch)
         if rejects.counts.nothing_read:
@@ -121,21 +129,28 @@ class Corpus:
         return self._lookups(batch.fingerprints, [record.text or "" for record in batch.records])
 
     def _lookups(self, fingerprints: FingerprintBatch, texts: Sequence[str]) -> list[Lookup]:
-        matches: list[list[Match]] = [[] for _ in range(len(fingerprints))]
+        matches: list[list[tuple[Match, int]]] = [[] for _ in range(len(fingerprints))]
         truncated = np.zeros(len(fingerprints), dtype=np.bool_)
         for hits in self._memory_index.near(fingerprints, self._criteria.bounds, self._ids_limit):
             truncated[hits.truncated] = True
             for query, match in self._matches(hits, texts):
                 matches[query].append(match)
         return [
-            Lookup(Fingerprint(value), tuple(sorted(near)), cut)
+            Lookup(Fingerprint(value), tuple(starmap(self._with_given_id, sorted(near))), cut)
             for value, near, cut in zip(
                 fingerprints.values.tolist(), matches, truncated.tolist(), strict=True
             )
         ]
 
-    def _matches(self, hits: Hits, texts: Sequence[str]) -> Iterator[tuple[int, Match]]:
-        """Number of the query, and the match, of each hit that is similar enough."""
+    def _with_given_id(self, match: Match, document: int) -> Match:
+        """The match of a row with the row's id as it was given."""
+        if self._rows is None:
+            return match
+        return replace(match, id=self._rows.id_of(self._numbers[document], match.id))
+
+    def _matches(self, hits: Hits, texts: Sequence[str]) -> Iterator[tuple[int, tuple[Match, int]]]:
+        """Number of the query, and the match with the number of its document, of each hit that is similar
+        enough."""
         similarity: list[float | None] = [None] * len(hits.query)
         if self._texts is not None:
             exact = self._texts.similarity(hits.query + self._texts.count, hits.document, texts)
@@ -144,7 +159,7 @@ class Corpus:
         ids = (each.decode() for each in self._ids.read(hits.document.tolist()))
         fingerprints = map(Fingerprint, hits.fingerprint.tolist())
         matches = map(Match, hits.distance.tolist(), ids, fingerprints, similarity)
-        return zip(hits.query.tolist(), matches, strict=True)
+        return zip(hits.query.tolist(), zip(matches, hits.document.tolist(), strict=True), strict=True)
 
 
 def match(
@@ -161,7 +176,8 @@ def match(
     """Look up each document of one corpus among those of another, in input order, without a store.
 
     queries, against: files, or documents in Python, as for `dedup`; the same for both: each document is
-    looked up among the others. texts: in place of `queries`. id_field, text_field: as for `dedup`, of both.
+    looked up among the others. Ids of rows, of queries and matches, have the type that was given. texts: in
+    place of `queries`. id_field, text_field: as for `dedup`, of both.
     profile: a Profile, or some of its parameters by name. The default is MinHash, which finds nearly all
     pairs with a similarity of 0.65 or more, or SimHash if documents or queries are fingerprints. What
     it leaves open is chosen as by `dedup`. min_similarity: minimum exact Jaccard similarity of matches
@@ -190,6 +206,7 @@ def _answers(
 ) -> Iterator[Answer]:
     of_texts = asked.options.fingerprint_field is None and searched.options.fingerprint_field is None
     is_itself = asked.are_those_of(searched)
+    asked, searched = asked.with_given_rows(), searched.with_given_rows()
     with (
         asked.noting_rejects() as rejects,
         closing(Corpus.of(profile, min_similarity, ids_limit + is_itself, of_texts=of_texts)) as corpus,

@@ -377,11 +377,62 @@ def test_texts_are_not_taken_for_paths() -> None:
 def test_a_corpus_matched_with_itself_leaves_out_each_own_row(tmp_path: Path) -> None:
     frame = pd.DataFrame({"name": [1, 2, 3], "body": [BUDGET, BRIDGE, NEAR]})
     answers = simhbase.match(frame, frame, id_field="name", text_field="body")
-    assert [[match.id for match in answer.lookup] for answer in answers] == [["3"], [], ["1"]]
+    assert [[match.id for match in answer.lookup] for answer in answers] == [[3], [], [1]]
     file = tmp_path / "in.jsonl"
     file.write_text(frame.to_json(orient="records", lines=True))
     answers = simhbase.match(file, [file], id_field="name", text_field="body")
     assert [[match.id for match in answer.lookup] for answer in answers] == [["3"], [], ["1"]]
+
+
+def test_ids_of_queries_and_matches_keep_their_type() -> None:
+    code = UUID(int=7)
+    corpus = [{"id": code, "text": BUDGET}, {"id": "1", "text": BRIDGE}, {"id": 2, "text": NEAR}]
+    corpus += [{"id": None, "text": BRIDGE + " Again."}]
+    answers = list(simhbase.match([(3, BUDGET), ("4", BRIDGE)], corpus))
+    assert [answer.id for answer in answers] == [3, "4"]
+    assert [{match.id for match in answer.lookup} for answer in answers] == [{code, 2}, {"1", "row 3"}]
+    frame = pd.DataFrame({"id": [10, 20], "text": [BUDGET, NEAR]})
+    ((asked, found), *_) = simhbase.match([("a", BUDGET)], frame)
+    assert asked == "a"
+    assert frame.merge(pd.DataFrame({"id": [match.id for match in found]})).id.tolist() == [10, 20]
+
+
+@pytest.mark.parametrize("options", [{}, {"chains": True}, {"keep": "longest"}], ids=str)
+def test_thresholds_are_swept_from_one_reading(options: dict[str, Any]) -> None:
+    chance = random.Random(4)
+    words = [f"word{number}" for number in range(400)]
+    firsts = [chance.sample(words, 40) for _ in range(20)]
+    texts = [
+        " ".join(chance.choice(words) if chance.random() < share else word for word in first)
+        for first in firsts
+        for share in (0.0, 0.02, 0.05, 0.1, 0.15)
+    ]
+    given = [*texts, "?", texts[0]]
+    thresholds = (0.7, 0.85, 1)
+    read = iter(list(given))
+    swept = simhbase.dedup(texts=read, min_similarity=0.5, thresholds=thresholds, **options)
+    alone = [simhbase.dedup(texts=given, min_similarity=least, **options) for least in thresholds]
+    for found, own in zip((swept.at[least] for least in thresholds), alone, strict=True):
+        assert found.labels.tolist() == own.labels.tolist()
+        assert found.kept.tolist() == own.kept.tolist()
+        counts = (own.unique, own.duplicates, own.group_count)
+        assert (found.unique, found.duplicates, found.group_count) == counts
+    assert len({each.unique for each in (swept, *swept.at.values())}) == 4
+    assert not alone[0].at
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"thresholds": [0.4]}, "thresholds: must be from 0.5 .min_similarity. to 1, not 0.4"),
+        ({"thresholds": [1.5]}, "not 1.5"),
+        ({"thresholds": ["0.7"]}, "not '0.7'"),
+        ({"thresholds": [0.7], "min_similarity": 0}, "thresholds: need similarities of texts"),
+    ],
+)
+def test_thresholds_that_nothing_is_grouped_by_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        simhbase.dedup(texts=[BUDGET], **{"min_similarity": 0.5, **options})
 
 
 def test_dedup_of_a_generator_says_which_rows_are_kept() -> None:
@@ -425,7 +476,7 @@ def test_dedup_keeps_rows_without_a_fingerprint_if_asked() -> None:
 
 def test_other_jobs_take_rows_and_those_that_read_again_say_so(tmp_path: Path) -> None:
     answers = list(simhbase.match(pd.DataFrame(COLUMNS), [("a", BUDGET)]))
-    assert [answer.id for answer in answers if answer.lookup] == ["1", "3"]
+    assert [answer.id for answer in answers if answer.lookup] == [1, 3]
     inputs = simhbase.Inputs(
         rows=[{"url": "u", "body": BUDGET}],
         options=simhbase.InputOptions(id_field="url", text_field="body", id_prefix="x/"),
