@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.join import concatenated, distinct
-from simhbase.drawers.scheme import Bounds, Scheme, identities
+from simhbase.drawers.join import Distinct, Pairs, concatenated, distinct
+from simhbase.drawers.scheme import Bounds, Distances, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import TextFingerprint
 from simhbase.fingerprint.sketches import pair_mismatches
@@ -22,6 +23,7 @@ from simhbase.index.reader import DRAWER_LIMIT, LISTING_GROWTH, Asked, Near, Rea
 from simhbase.model import Fingerprint, Match
 
 _FIRST_LISTING = 2  # documents of a near fingerprint to read first: the document itself and another
+PAIRS_OF_DOCUMENT = 16  # of a batch, from which on they are not all found
 READ_TOGETHER = 64  # documents whose drawers are read in full at once; drawers may be long
 
 
@@ -80,7 +82,7 @@ class _Selection:
     def run(self) -> list[Match | None]:
         """The match of each document, None to keep it."""
         stored = self._stored(self._prints, DRAWER_LIMIT)
-        others = OthersOfBatch(self._prints, self._reader.scheme, self._bounds)
+        others = _others_of(self._prints, self._reader.scheme, self._bounds)
         to_the_end: dict[int, list[Match]] = {}
         duplicates: list[Match | None] = []
         for number, document in enumerate(self._ids):
@@ -146,17 +148,50 @@ def _may_hide(matches: Sequence[Match], batch: frozenset[str], limit: int) -> bo
     return not outside or any(count >= limit for value, count in read.items() if value not in outside)
 
 
-class OthersOfBatch:
+def _others_of(fingerprints: FingerprintBatch, scheme: Scheme, bounds: Bounds) -> OthersOfBatch:
+    """Large clusters have the square of their size in pairs, and few of them are kept: there each document is
+    compared with those kept."""
+    found, pairs, most = list[Pairs](), 0, PAIRS_OF_DOCUMENT * len(fingerprints)
+    values = distinct(identities(fingerprints, scheme.sketching))
+    firsts = fingerprints[values.first]
+    for some in scheme.pairs(firsts, bounds):
+        found.append(some)
+        pairs += len(some.left)
+        if pairs > most:
+            return OthersOfCrowd(values, firsts, scheme, bounds)
+    return PairsOfBatch(values, firsts, scheme, concatenated(found))
+
+
+class OthersOfBatch(Protocol):
     """Documents of a batch that are near each other, and those of them kept so far.
 
-    Only distinct fingerprints are joined, so many copies of a page cost as much as one; at most one document
-    of each is kept.
+    Only distinct fingerprints are compared, so many copies of a page cost as much as one; at most one
+    document of each is kept.
     """
 
-    def __init__(self, fingerprints: FingerprintBatch, scheme: Scheme, bounds: Bounds) -> None:
+    def value_of(self, number: int) -> int:
+        """Position of a document's fingerprint among the distinct ones."""
+
+    def values_near(self, number: int) -> list[int]:
+        """Positions of the fingerprints near a document's, including its own."""
+
+    def keep(self, number: int, document: str) -> None:
+        """Note that a document is kept."""
+
+    def kept_near(self, number: int) -> Iterator[Match]:
+        """Kept documents near one."""
+
+
+class PairsOfBatch(OthersOfBatch):
+    """Knows all near pairs."""
+
+    @classmethod
+    def of(cls, fingerprints: FingerprintBatch, scheme: Scheme, bounds: Bounds) -> Self:
         values = distinct(identities(fingerprints, scheme.sketching))
         firsts = fingerprints[values.first]
-        pairs = concatenated(scheme.pairs(firsts, bounds))
+        return cls(values, firsts, scheme, concatenated(scheme.pairs(firsts, bounds)))
+
+    def __init__(self, values: Distinct, firsts: FingerprintBatch, scheme: Scheme, pairs: Pairs) -> None:
         left = np.concatenate([pairs.left, pairs.right])
         order = np.argsort(left, kind="stable")
         self._value: list[int] = values.inverse.tolist()
@@ -174,11 +209,9 @@ class OthersOfBatch:
         self._same = None if scheme.sketching is None else 1.0
 
     def value_of(self, number: int) -> int:
-        """Position of a document's fingerprint among the distinct ones."""
         return self._value[number]
 
     def values_near(self, number: int) -> list[int]:
-        """Positions of the fingerprints near a document's, including its own."""
         value = self._value[number]
         return [value, *self._mate[self._bounds[value] : self._bounds[value + 1]].tolist()]
 
@@ -203,3 +236,61 @@ class OthersOfBatch:
             found = self._fingerprint[mate]
             shared = self._shared_drawers(self._fingerprint[value], found)
             yield Match(distance, self._keeper[mate], found, similarity, shared)
+
+
+class OthersOfCrowd(OthersOfBatch):
+    """Compares fingerprints when it is asked."""
+
+    def __init__(self, values: Distinct, firsts: FingerprintBatch, scheme: Scheme, bounds: Bounds) -> None:
+        self._value: list[int] = values.inverse.tolist()
+        self._firsts, self._scheme, self._limits = firsts, scheme, bounds
+        # Where fingerprints say nothing of it, drawers must be shared.
+        self._drawers = scheme.segments(firsts) if scheme.layout is None else None
+        self._all = np.arange(len(values.first))
+        self._kept, self._number = np.empty(len(values.first), dtype=np.int64), 0
+        self._keeper: dict[int, str] = {}
+
+    def value_of(self, number: int) -> int:
+        return self._value[number]
+
+    def values_near(self, number: int) -> list[int]:
+        value = self._value[number]
+        return [value, *(other for other, *_ in self._near(value, self._all) if other != value)]
+
+    def keep(self, number: int, document: str) -> None:
+        value = self._value[number]
+        if value not in self._keeper:
+            self._kept[self._number] = value
+            self._number += 1
+        self._keeper[value] = document
+
+    def kept_near(self, number: int) -> Iterator[Match]:
+        value = self._value[number]
+        for other, distance, similarity, shared in self._near(value, self._kept[: self._number]):
+            found = Fingerprint(self._firsts.values[other].item())
+            yield Match(distance, self._keeper[other], found, similarity, shared)
+
+    def _near(
+        self, value: int, others: NDArray[np.int64]
+    ) -> Iterator[tuple[int, int, float | None, tuple[int, ...] | None]]:
+        """Those near a fingerprint, as positions, with distance, similarity and shared drawers."""
+        own, scheme = self._firsts.values[value], self._scheme
+        near = scheme.bits_apart(self._firsts.values[others], own) <= self._limits.bits
+        if self._drawers is not None:
+            near &= (self._drawers[others] == self._drawers[value]).any(axis=1)
+        others = others[near]
+        distances: Distances = scheme.bits_apart(self._firsts.values[others], own)
+        similarities: list[float] | list[None] = [None] * len(others)
+        if (sketching := scheme.sketching) is not None and len(others):
+            sketches, again = self._firsts.sketches, np.full(len(others), value)
+            mismatches, few = self._limits.verified(sketching, sketches, again, sketches, others)
+            others, mismatches = others[few], mismatches[few]
+            distances = scheme.distances(distances[few], mismatches)
+            similarities = sketching.similarity(mismatches).tolist()
+        shared_drawers, bits = scheme.shared_drawers, own.item()
+        for other, distance, similarity in zip(
+            others.tolist(), distances.tolist(), similarities, strict=True
+        ):
+            shared = shared_drawers(bits, self._firsts.values[other].item())
+            if shared != ():
+                yield other, distance, similarity, shared

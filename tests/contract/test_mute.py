@@ -12,6 +12,7 @@ import simhbase
 from simhbase import Document, Index, Profile, SharedLookups
 from simhbase.errors import ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index import selection
 from simhbase.index.moment import at
 from simhbase.index.mute import READ_AGAIN, MuteList
 from simhbase.index.stored_profile import read_profile, write_profile
@@ -140,7 +141,9 @@ def test_what_is_muted_makes_nothing_a_duplicate(index):
     assert index.claim("j", TEXT).outcome == "duplicate"
 
 
-def test_of_a_batch_a_muted_document_makes_no_later_one_a_duplicate(index):
+@pytest.mark.parametrize("pairs", [16, -1])
+def test_of_a_batch_a_muted_document_makes_no_later_one_a_duplicate(index, monkeypatch, pairs):
+    monkeypatch.setattr(selection, "PAIRS_OF_DOCUMENT", pairs)
     index.delete(["a", "b"])
     index.mute(["c"])
     batch = index.fingerprinter.fingerprint_many([TEXT] * 3).fingerprints

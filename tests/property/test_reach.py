@@ -4,6 +4,7 @@ is similar enough; on every way on which something is found."""
 import operator
 from collections.abc import Iterable
 from itertools import combinations, count
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from simhbase.drawers.layout import SEGMENT_BITS
 from simhbase.drawers.memory_index import MemoryIndex
 from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import open_index
+from simhbase.index import open_index, selection
 from simhbase.index.claim_batch import ClaimContext, ClaimKind
 from simhbase.index.reader import Reader
 from simhbase.index.selection import duplicates_of
@@ -145,9 +146,9 @@ def test_pairs_and_what_a_corpus_in_memory_finds(profile, contents):
 
 
 @every_profile
-@given(contents=st.lists(kept, max_size=14), size=st.integers(1, 14))
-@settings(max_examples=30)
-def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, contents, size):
+@given(contents=st.lists(kept, max_size=14), size=st.integers(1, 14), pairs=st.sampled_from([16, -1]))
+@settings(max_examples=40)
+def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, contents, size, pairs):
     expected = {f"d{number}" for number in accepted(profile, contents)}
     names, scheme = ids(contents), profile.index_scheme
     bounds = scheme.bounds(None, None)
@@ -157,6 +158,7 @@ def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, content
     with (
         open_index("memory:", create=profile) as claiming,
         open_index("memory:", create=profile) as loading,
+        patch.object(selection, "PAIRS_OF_DOCUMENT", pairs),
     ):
         outcomes: list[set[str]] = [set(), set(), set()]
         for start in starts:
