@@ -37,8 +37,9 @@ RELATED_SIMILARITY = 0.3
 NEWS = "74,545 items of Chinese news"
 _AT_16, _GROWTH, _BANDS = 2.5, 0.12, 100.0
 _RELATED, _RELATED_BANDS = 0.46, 2.0
-# Texts of 150 characters that a processor fingerprints in a second ; microseconds that it
-# takes for a row of HFiles.
+# Texts of CHARACTERS that a processor reads and fingerprints in a second; microseconds that it takes for each
+# further character, and for a row of HFiles.
+CHARACTERS, CHARACTER_US = 150, 0.065
 TEXTS_PER_SECOND, HFILE_ROW_US = 14_600, 1.1
 _GB = 1e9
 _HOUR = 3600 * 1e6  # microseconds
@@ -69,10 +70,12 @@ class Needs:
     """What one kind of store would need.
 
     disk_gb: without copies; memory_gb: to be held in memory; machines: for these and for processors, None if
-    this kind of store would take more than one; decided_by: disk, memory or processors; load_hours,
-    hfiles_hours: of one processor, with fingerprints of texts of 150 characters; lookup_ms: processor time of
-    a lookup in a batch; processors: for the wanted lookups; most_documents, limit: where this kind of store
-    ends, and by what.
+    this kind of store would take more than one; decided_by: disk, memory, processors or replicas; load_hours,
+    unique_hours, hfiles_hours: of one processor, with fingerprinting, for a load, one that stores only unique
+    documents (all of them unique) and one by HFiles; lookup_ms: processor time of a lookup in a batch;
+    disk_reads: blocks of a lookup if only filters and upper levels are in memory, None if all is; processors:
+    for the wanted lookups, rounded up, None if none are wanted; most_documents, limit: where this kind of
+    store ends, and by what.
     """
 
     store: str
@@ -81,9 +84,11 @@ class Needs:
     machines: int | None
     decided_by: str
     load_hours: float
+    unique_hours: float
     hfiles_hours: float | None
     lookup_ms: float
-    processors: float
+    disk_reads: float | None
+    processors: float | None
     most_documents: int
     limit: str
 
@@ -221,7 +226,7 @@ class _Kind:
     index_row: bytes of an index row by layout, "" for the others; record: bytes of the two other rows of a
     document; id, sketch: bytes on disk for each byte of an id or a sketch; memory, others_memory: share of
     the index's bytes and of the others to be held in memory; key: bytes of each drawer that is a key of its
-    own, and of each set of rows of the other tables.
+    own, and of each set of rows of the other tables; block: of a read from disk, 0 if all is in memory.
     Microseconds of processor time: load_us, load_row_us of a document that has a fingerprint, and of each
     index row; lookup_us, drawer_us, row_us of a lookup in a batch, and of each drawer and row that it reads.
     """
@@ -238,15 +243,24 @@ class _Kind:
     row_us: float
     others_memory: float = 0.0
     key: float = 0.0
+    block: int = 0
+
+    def row_bytes(self, scheme: Scheme) -> float:
+        return self.index_row.get(scheme.layout.name if scheme.layout else _ANY_BANDS, self.index_row[""])
+
+    def disk_reads(self, scheme: Scheme, drawers: int, unrelated: float, related: float) -> float | None:
+        """Blocks that a lookup reads: of each drawer, and two of each near-duplicate."""
+        if not self.block:
+            return None
+        return drawers + (unrelated + related) * self.row_bytes(scheme) / self.block + 2 * related
 
     def gigabytes(self, documents: float, profile: Profile, id_bytes: float) -> tuple[float, float]:
         """Of documents, on disk and to be held in memory."""
         scheme = profile.index_scheme
-        row = self.index_row.get(scheme.layout.name if scheme.layout else _ANY_BANDS, self.index_row[""])
         sketch = scheme.sketching.bytes if scheme.sketching else 0
         drawers = sum(_filled(2.0**bits, documents) for bits, _ in _tables(scheme))
         sets = 2 * _filled(_SETS, documents)
-        index = row * scheme.tables * documents + self.key * drawers
+        index = self.row_bytes(scheme) * scheme.tables * documents + self.key * drawers
         others = (self.record + self.id * id_bytes + self.sketch * sketch) * documents + self.key * sets
         return (index + others) / _GB, (index * self.memory + others * self.others_memory) / _GB
 
@@ -271,6 +285,7 @@ KINDS = {
         load_us=60,
         load_row_us=2,
         lookup_us=64,
+        block=4 << 10,
         drawer_us=2,
         row_us=1,
     ),
@@ -283,6 +298,7 @@ KINDS = {
         load_us=58,
         load_row_us=5.5,
         lookup_us=8,
+        block=8 << 10,
         drawer_us=4.2,
         row_us=1,
     ),
@@ -309,6 +325,7 @@ KINDS = {
         load_us=25,
         load_row_us=12.7,
         lookup_us=430,
+        block=16 << 10,
         drawer_us=5,
         row_us=4,
     ),
@@ -326,11 +343,12 @@ def plan(
     processors: int = 16,
     replication: int = 3,
     id_bytes: float = 24.0,
+    characters: float = CHARACTERS,
 ) -> Plan:
     """What a number of documents would need in each kind of store.
 
     lookups: a second; memory_gb, disk_gb, processors: of one machine; replication: copies that HBase keeps of
-    its files; id_bytes: mean length of ids.
+    its files, each on another machine; id_bytes, characters: mean length of ids and texts.
     """
     if documents < 1:
         raise UsageError(f"must be at least 1, not {documents}", parameter="documents")
@@ -341,7 +359,9 @@ def plan(
     def needs(name: str, kind: _Kind) -> Needs:
         disk, memory = kind.gigabytes(documents, profile, id_bytes)
         lookup_us = kind.lookup_us + kind.drawer_us * drawers + kind.row_us * rows_read
-        fingerprint_us = 1e6 / TEXTS_PER_SECOND
+        # While a store grows, lookups read half of the unrelated rows on average.
+        growing_us = lookup_us - kind.row_us * spread.unrelated * documents / 2
+        fingerprint_us = 1e6 / TEXTS_PER_SECOND + CHARACTER_US * (characters - CHARACTERS)
         load_us = fingerprint_us + kind.load_us + kind.load_row_us * scheme.tables
         hfiles_us = fingerprint_us + HFILE_ROW_US * (scheme.tables + 2)
         ends = {f"more than {DRAWER_LIMIT:,} rows in an average drawer": _full_drawers(scheme, spread)}
@@ -350,6 +370,7 @@ def plan(
         if name == "hbase":
             shares["disk"] = disk * replication * _WHILE_COMPACTING / disk_gb
             shares["memory"] = memory / memory_gb / _BLOCK_CACHE
+            shares["replicas"] = replication
         else:
             shares["disk"], shares["memory"] = 2 * disk / disk_gb, 2 * memory / memory_gb
             halves = (("half its disk", disk_gb, 0), ("half its memory", memory_gb, 1))
@@ -367,14 +388,15 @@ def plan(
             machines=machines if machines == 1 or name == "hbase" else None,
             decided_by=decided_by,
             load_hours=load_us * documents / _HOUR,
+            unique_hours=(load_us + growing_us) * documents / _HOUR,
             hfiles_hours=hfiles_us * documents / _HOUR if name == "hbase" else None,
             lookup_ms=lookup_us / 1000,
-            processors=lookups * lookup_us / 1e6,
+            disk_reads=kind.disk_reads(scheme, drawers, spread.unrelated * documents, spread.related),
+            processors=ceil(lookups * lookup_us / 1e4) / 100 if lookups else None,
             most_documents=int(float(f"{ends[limit]:.3g}")),
             limit=limit,
         )
 
-    listed = scheme.listed_sketching
     return Plan(
         documents=documents,
         layout=scheme.layout.name if scheme.layout else str(profile.parameters()["bands"]),
@@ -385,7 +407,7 @@ def plan(
         rows_read=rows_read,
         rows_read_if_even=evenly_spread(scheme).unrelated * documents,
         largest_drawer=None if spread.largest is None else round(spread.largest * documents),
-        regions=Content(documents, scheme.tables, listed.bytes if listed else 0).regions(),
+        regions=Content.of(documents, scheme).regions(),
         stores=[needs(*each) for each in KINDS.items()],
         warnings=_warnings(documents, scheme, spread),
     )

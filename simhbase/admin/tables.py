@@ -293,9 +293,7 @@ def _options(wanted: Mapping[str, Any], profile: Callable[[], Profile] = Profile
     if documents is not None:
         if "regions" in chosen:
             raise UsageError("the number of documents says it, too: give one of them", parameter="regions")
-        made = profile()
-        sketch_bytes = made.sketching.bytes if made.sketching else 0
-        chosen["regions"] = Content(documents, made.index_scheme.tables, sketch_bytes).regions()
+        chosen["regions"] = Content.of(documents, profile().index_scheme).regions()
     return Options(**chosen)
 
 

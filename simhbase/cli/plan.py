@@ -41,6 +41,12 @@ Examples:
 @option("--lookups N", "Lookups a second.", type=_Finite(min=0, max=_MOST), default=0.0)
 @option("--memory GB", "Memory of one machine.", type=_Finite(min=1, max=_MOST), default=64.0)
 @option("--disk GB", "Disk of one machine.", type=_Finite(min=1, max=_MOST), default=4000.0)
+@option(
+    "--characters N",
+    "Mean length of a text, for the hours of loads.",
+    type=_Finite(min=1, max=_MOST),
+    default=150.0,
+)
 @option("--processors N", "Processors of one machine.", type=click.IntRange(min=1), default=16)
 @option("--replication N", "Copies of each file of HBase.", type=click.IntRange(min=1), default=3)
 @profile_options
@@ -53,6 +59,7 @@ def plan(
     disk: float,
     processors: int,
     replication: int,
+    characters: float,
     profile: Mapping[str, object],
     output: Output,
 ) -> None:
@@ -82,6 +89,7 @@ def plan(
         disk_gb=disk,
         processors=processors,
         replication=replication,
+        characters=characters,
     )
     for warning in found.warnings:
         message(f"warning: {warning}")

@@ -172,6 +172,8 @@ def test_each_kind_of_store_ends_where_a_machine_or_its_drawers_do():
 def test_what_lookups_cost_grows_with_documents_and_lookups():
     profile = MinHashProfile()
     few, many = needs(10**6, profile, "hbase", lookups=10), needs(10**10, profile, "hbase", lookups=100)
+    assert few.processors
+    assert many.processors
     assert many.processors > 10 * few.processors
     assert many.lookup_ms > few.lookup_ms
 
@@ -182,14 +184,40 @@ def test_the_scarcest_resource_decides_how_many_machines_there_are():
         return found.machines, found.decided_by
 
     one = {"memory_gb": 10**4, "disk_gb": 10**5, "processors": 10**4, "lookups": 1000}
+    one["replication"] = 1
     for store in ("rocksdb", "hbase"):
         assert decided(store, **one)[0] == 1
         for name in ("memory_gb", "disk_gb", "processors"):
             machines, by = decided(store, **one | {name: 1})
             assert by == name.removesuffix("_gb")
             assert machines is None if store == "rocksdb" else machines > 1
+    assert decided("hbase", **one | {"replication": 3}) == (3, "replicas")
     busy = needs(10**10, Profile(), "hbase", lookups=100_000)
+    assert busy.processors
     assert busy.machines == -(-busy.processors // 16)
+
+
+def test_few_lookups_are_no_processors_of_0_00():
+    assert needs(10**6, Profile(), "rocksdb").processors is None
+    assert needs(10**6, Profile(), "rocksdb", lookups=0.001).processors == 0.01
+
+
+def test_hours_of_a_load_follow_from_what_it_does_and_the_length_of_texts():
+    for store in ("rocksdb", "postgresql", "redis", "hbase"):
+        short, long = (needs(10**9, Profile(), store, characters=each) for each in (150, 5000))
+        assert short.load_hours < short.unique_hours
+        assert long.load_hours - short.load_hours == pytest.approx(1e9 * 4850 * 0.065 / 3600e6)
+        looked_up = (short.unique_hours - short.load_hours) * 3600e3 / 1e9
+        assert short.lookup_ms / 2 < looked_up < short.lookup_ms
+
+
+def test_disk_reads_of_a_lookup_are_those_of_its_drawers_and_matches():
+    few, many = needs(10**4, Profile(), "rocksdb"), needs(10**10, Profile(), "rocksdb")
+    assert few.disk_reads
+    assert many.disk_reads
+    assert 10 < few.disk_reads < 12
+    assert many.disk_reads > 50
+    assert needs(10**10, Profile(), "redis").disk_reads is None
 
 
 def test_drawers_that_would_be_cut_are_warned_of(tmp_path):

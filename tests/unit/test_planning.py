@@ -3,6 +3,7 @@
 import pytest
 
 from simhbase.drawers.layout import layout
+from simhbase.profile import MinHashProfile, Profile
 from simhbase.stores.hbase.planning import REGION_BYTES, Content, drawer_rows, oversized_drawers
 from simhbase.stores.hbase.schema import TABLES, Options
 
@@ -18,8 +19,17 @@ def test_each_table_has_regions_of_its_own_size():
 def test_sketches_and_drawers_of_a_profile_count():
     plain, sketched = Content(BILLION, drawers=10), Content(BILLION, drawers=20, sketch_bytes=128)
     assert sketched.table_bytes()["index"] == 2 * plain.table_bytes()["index"]
-    assert sketched.table_bytes()["fingerprints"] - plain.table_bytes()["fingerprints"] == 128 * BILLION
-    assert sketched.table_bytes()["documents"] == plain.table_bytes()["documents"]
+    assert sketched.table_bytes()["documents"] - plain.table_bytes()["documents"] == 128 * BILLION
+    assert sketched.table_bytes()["fingerprints"] == plain.table_bytes()["fingerprints"]
+
+
+def test_sketches_count_in_the_table_that_has_them():
+    simhash = Content.of(BILLION, Profile().index_scheme).regions()
+    assert (simhash["fingerprints"], simhash["documents"]) == (8, 21)
+    plain = Content(BILLION, drawers=20).table_bytes()
+    minhash = Content.of(BILLION, MinHashProfile().index_scheme).table_bytes()
+    assert minhash["fingerprints"] - plain["fingerprints"] == 128 * BILLION
+    assert minhash["documents"] == plain["documents"]
 
 
 def test_few_documents_need_one_region_and_too_many_get_what_is_allowed():

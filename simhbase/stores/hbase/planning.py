@@ -8,6 +8,7 @@ from math import ceil, comb
 
 from simhbase.drawers.layout import MAX_TABLES, SEGMENT_BITS, Layout, layout
 from simhbase.drawers.rowkeys import KEY_BYTES
+from simhbase.drawers.scheme import Scheme
 from simhbase.stores.hbase.schema import MOST_REGIONS
 
 REGION_BYTES = 5 << 30  # half of where HBase splits by itself (hbase.hregion.max.filesize)
@@ -23,18 +24,26 @@ _CHANGED = 1 / 4  # maximum share of documents that change between two vacuums
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The expected content of an index: documents, drawers per document, bytes per sketch."""
+    """The expected content of an index: documents, drawers per document, bytes per sketch. listed: sketches
+    are in fingerprints (minhash), not in documents."""
 
     documents: int
     drawers: int
     sketch_bytes: int = 0
+    listed: bool = False
+
+    @classmethod
+    def of(cls, documents: int, scheme: Scheme) -> Content:
+        sketch_bytes = scheme.sketching.bytes if scheme.sketching else 0
+        return cls(documents, scheme.tables, sketch_bytes, scheme.listed_sketching is not None)
 
     def table_bytes(self) -> dict[str, int]:
         """Uncompressed bytes of each table except meta."""
+        in_fingerprints, in_documents = (self.sketch_bytes, 0) if self.listed else (0, self.sketch_bytes)
         rows = {
             "index": self.drawers * (KEY_BYTES + ROW_BYTES),
-            "fingerprints": _FINGERPRINT_BYTES + ID_BYTES + self.sketch_bytes + ROW_BYTES,
-            "documents": _DOCUMENT_BYTES + ROW_BYTES,
+            "fingerprints": _FINGERPRINT_BYTES + ID_BYTES + in_fingerprints + ROW_BYTES,
+            "documents": _DOCUMENT_BYTES + in_documents + ROW_BYTES,
             "obsolete": _CHANGED * (_OBSOLETE_BYTES + ROW_BYTES),
         }
         return {table: int(self.documents * size) for table, size in rows.items()}
