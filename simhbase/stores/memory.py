@@ -51,7 +51,10 @@ NO_TIMES = np.empty(0, dtype=np.int64)
 
 def open_store(url: str, access: Access) -> NoReturn:
     _check(url)
-    raise TablesMissing(f"{url} is empty whenever it is opened: there is nothing to {access}")
+    raise TablesMissing(
+        f"{url} is empty whenever it is opened: there is nothing to {access}. In Python, "
+        f'simhbase.open({url!r}, create="default") makes a store to write to and read from'
+    )
 
 
 def open_damaged(url: str, note: NoteDamage) -> NoReturn:

@@ -5,8 +5,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+import simhbase
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import encode
+from simhbase.errors import TablesMissing
 from simhbase.stores import create_store
 
 
@@ -37,3 +39,8 @@ def test_rows_that_are_removed_and_added_again_are_there_once():
     rows = np.split(part.fingerprints, part.offsets[1:-1])
     assert all((each == 7 << 40).sum() == 1 for each in rows)
     assert store.drawers.approximate_size().rows == 1_000
+
+
+def test_who_opens_one_is_told_how_to_make_it():
+    with pytest.raises(TablesMissing, match=r"simhbase\.open\('memory:', create=\"default\"\) makes a store"):
+        simhbase.open("memory:")
