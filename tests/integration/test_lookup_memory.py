@@ -109,7 +109,8 @@ class Sketched:
         return self
 
     def scan(self, prefixes: list[bytes], limit: int) -> list[list[tuple[bytes, Cell]]]:
-        return [[(key, Cell(self._listing(key), 1))] for key in (prefix + b"x" for prefix in prefixes)]
+        keys = [prefix + b"x" if int.from_bytes(prefix) in self._sketches else None for prefix in prefixes]
+        return [[(key, Cell(self._listing(key), 1))] if key else [] for key in keys]
 
     def _listing(self, key: bytes) -> bytes:
         return checked(key, self._sketches[int.from_bytes(key[:-1])])

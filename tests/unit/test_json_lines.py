@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import simhbase
-from simhbase.corpus.record import Record
+from simhbase.corpus.record import Record, SourceReject
 from tests.command_line import read_lines, result, run, texts
 from tests.reading import read, rejects, write
 
@@ -132,6 +132,8 @@ def test_json_lines_of_bigquery_are_read(tmp_path):
 
 def test_a_list_of_sqlite_is_refused_with_advice(tmp_path):
     path = write(tmp_path / "x.json", b'[{"id":1,"text":"plain"},\n{"id":2,"text":"b"}]\n')
-    items = read(path)
-    assert len(rejects(items)) == 2
-    assert "a JSON list? Write one object a line (jq -c '.[]' does it)" in items[0].reason
+    (item,) = read(path)
+    assert isinstance(item, SourceReject)
+    assert (
+        "an object a line is expected, not JSON over several lines: jq -c '.[]' writes it so" in item.reason
+    )
