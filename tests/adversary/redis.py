@@ -37,6 +37,7 @@ UNLISTED = (
 )
 LEADS_NOWHERE = (
     r"reading \S+: the fingerprint [0-9a-f]{16} is in the index and lists no document"
+    r"|writing \S+: fingerprints: \d+ rows of a set of \d+ are there"
     rf"|{CHECKED}.*tables that have lost rows.*fingerprints"
 )
 SECONDS = 60.0

@@ -227,6 +227,33 @@ def test_a_lookup_that_needs_a_lost_set_of_documents_is_an_error(redis: Redis, p
             print(index.find(text, tags={"lang": "en"}))
 
 
+@pytest.mark.parametrize("table", ["fingerprints", "documents"])
+def test_nothing_is_put_into_a_set_that_has_lost_rows(redis: Redis, table: str) -> None:
+    """A set with a few rows again would not be noticed: a lookup gave the new document alone, and said
+    nothing of the lost one with the same fingerprint."""
+    url = redis.empty_store("lost")
+    said = rf"{table}: 0 rows of a set of 1 are there.*check --repair"
+    with simhbase.open(url, create=PROFILE) as index, raw(redis) as client:
+        index.add_fingerprints(["kept"], VALUES[:1])
+        name = first_set(client, table)
+        key = name.rpartition(b":")[2] + b"x"
+        client.delete(name)
+        new = "new" if table == "fingerprints" else "kept"
+        with pytest.raises(StoreFailed, match=said):
+            index.add_fingerprints([new], VALUES[:1])
+        with pytest.raises(StoreFailed, match=said):
+            index.store.records(table).put([(key, b"value")], 1)
+        with pytest.raises(StoreFailed, match=said):
+            index.store.records(table).compare_and_set(key, None, b"value")
+        assert not client.exists(name), "nothing was changed"
+    assert MISCOUNTED in simhbase.check(url, repair=True).problems
+    with open_index(url) as index:
+        index.add_fingerprints([new], VALUES[:1])
+        (found,) = index.find_fingerprints(VALUES[:1])
+        assert {match.id for match in found.matches} == {"kept", new}
+    assert simhbase.check(url).clean
+
+
 def test_partly_read_tables_are_verified_too(redis: Redis, url: str) -> None:
     """A part of a check, and a scan by a prefix that many sets share."""
     with raw(redis) as client:

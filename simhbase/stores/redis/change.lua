@@ -50,6 +50,16 @@ local function named(at)
   return string.char(first) .. (second > 0 and string.char(second - 1) or '')
 end
 
+-- How many rows a set has, and how many the directory says.
+local function sizes(tab, set)
+  local noted = call('BITFIELD_RO', prefix .. tab, 'GET', 'u32', '#' .. place(set))[1]
+  return call('ZCARD', prefix .. tab .. ':' .. set), noted
+end
+
+local function damaged(tab, there, noted)
+  return redis.error_reply(string.format('DAMAGED %s: %d rows of a set of %d are there', tab, there, noted))
+end
+
 -- Notes in the directory that a key's set has more or fewer rows.
 local function note(tab, key, by)
   call('BITFIELD', prefix .. tab, 'INCRBY', 'u32', '#' .. place((split(tab, key))), by)
@@ -86,12 +96,38 @@ local function count(tab, by)
   end
 end
 
+-- An error if a set has lost rows that something is to be put into, as of `change`: lookups notice a set that
+-- is gone, and would not notice one that has a few rows again.
+local function lost_rows()
+  local at = 7
+  while ARGV[at] do
+    local tab, seen = ARGV[at], {}
+    at = at + 3 + 2 * ARGV[at + 2]
+    local last = at + 2 * ARGV[at]
+    for i = at + 1, last, 2 do
+      local set = split(tab, ARGV[i])
+      if not seen[set] then
+        seen[set] = true
+        local there, noted = sizes(tab, set)
+        if there < noted then
+          return damaged(tab, there, noted)
+        end
+      end
+    end
+    at = last + 1
+  end
+end
+
 -- ARGV: token of the lock or '', lease in milliseconds, '1' if anything is put, index rows to remove, to add;
 -- then for each table its name, '1' if higher versions stay, how many to delete, key and highest version of
 -- each ('': any), how many to put, key and suffix of each.
 local function change()
   if ARGV[2] ~= '' and call('GET', prefix .. 'lock') ~= ARGV[2] then
     return redis.error_reply('LOCKLOST the lock was taken by another')
+  end
+  local damage = lost_rows()
+  if damage then
+    return damage
   end
   if ARGV[4] == '1' then
     -- If memory is full, Redis refuses the first write of a script: let it be one that changes nothing.
@@ -135,6 +171,10 @@ end
 
 -- ARGV: table, key, '1' if a value is expected, which, the new value.
 local function compare_and_set()
+  local there, noted = sizes(ARGV[2], (split(ARGV[2], ARGV[3])))
+  if there < noted then
+    return damaged(ARGV[2], there, noted)
+  end
   local name, start, found = stored(ARGV[2], ARGV[3])
   local held = found and sub(found, #start + 9)
   if held == (ARGV[4] == '1' and ARGV[5] or nil) then
@@ -170,10 +210,9 @@ local function read()
   local last, below = split(tab, ARGV[4])
   for i = 7, #ARGV do
     local set, name = ARGV[i], prefix .. tab .. ':' .. ARGV[i]
-    local there = call('ZCARD', name)
-    local noted = call('BITFIELD_RO', prefix .. tab, 'GET', 'u32', '#' .. place(set))[1]
+    local there, noted = sizes(tab, set)
     if ARGV[6] == '1' and there ~= noted then
-      return redis.error_reply(string.format('DAMAGED %s: %d rows of a set of %d are there', tab, there, noted))
+      return damaged(tab, there, noted)
     end
     local low = set == first and '[' .. escaped(above) or '-'
     local high = ARGV[4] ~= '' and set == last and '(' .. escaped(below) or '+'
