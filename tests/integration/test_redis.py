@@ -5,7 +5,7 @@ import ssl
 import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
@@ -162,6 +162,19 @@ def test_the_lock_of_a_process_that_is_gone_is_taken(url: str) -> None:
     os.waitpid(child, 0)
     with open_index(f"{url}&timeout=20") as index:  # shorter than a lease
         add(index, [("a", 1)])
+
+
+def test_a_lock_is_not_held_by_another_that_a_new_server_gave_its_number(own: Redis) -> None:
+    url = own.empty_store("restarted")
+    simhbase.open(url, create=Profile(verify=False)).close()
+    with closing(open_store(url, "write")) as store, store.exclusive():
+        own.stop("immediate")  # with the lock on disk
+        own.start()
+        with ExitStack() as others:
+            for _ in range(20):
+                others.enter_context(raw(own)).ping()
+            with open_index(f"{url}&timeout=10") as index:  # shorter than a lease
+                add(index, [("a", 1)])
 
 
 def test_a_change_under_a_lock_that_another_took_is_refused(redis: Redis, url: str) -> None:

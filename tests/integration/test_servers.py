@@ -324,7 +324,7 @@ def test_a_load_whose_server_crashes_ends_with_11_and_resumes(
     assert loading.returncode == 11, said
     assert b"psycopg" not in said
     fallible.start()
-    # Longer than the lock that the first run could not release.
+    # The first run could not release its lock.
     patiently = [argument.replace("&timeout=1", "&timeout=20") for argument in command]
     done = result(*patiently, cwd=tmp_path)
     assert done["documents"] == 20_000

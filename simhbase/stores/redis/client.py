@@ -89,6 +89,7 @@ class Connection:
 
     def __init__(self, address: Address) -> None:
         self.closed = False
+        self.name = f"simhbase-{token_hex(4)}"
         self.token = ""  # of the lock, while it is held
         self._reader = hiredis.Reader()
         waiting = min(CONNECTING_SECONDS, address.timeout)
@@ -118,13 +119,14 @@ class Connection:
         for error in self.ask(b"".join(packed(*command) for command in commands), len(commands)):
             if isinstance(error, hiredis.ReplyError):
                 raise error
-        self.ask(packed("CLIENT", "SETNAME", "simhbase"), 1)  # which a user may not be allowed to
+        self.ask(packed("CLIENT", "SETNAME", self.name), 1)  # which a user may not be allowed to
 
     @cached_property
-    def number(self) -> int | None:
-        """The server's number of this connection, if the user may ask."""
-        (number,) = self.ask(packed("CLIENT", "ID"), 1)
-        return number if isinstance(number, int) else None
+    def listed(self) -> str:
+        """Number and name of this connection in the server's list, "" if the user may not give or ask them.
+        A server that starts again gives the same numbers again, to others."""
+        number, name = self.ask(packed("CLIENT", "ID") + packed("CLIENT", "GETNAME"), 2)
+        return f"{number}:{self.name}" if name == self.name.encode() and isinstance(number, int) else ""
 
     def ask(self, commands: bytes, answers: int) -> list[Any]:
         """The answers to commands, errors among them."""
@@ -285,7 +287,7 @@ class Client(Pool[Connection]):
                 self._replicated("writing", connection)
 
     def _lock(self, connection: Connection) -> None:
-        token = f"{connection.number or 0}:{token_hex(8)}"
+        token = f"{connection.listed}:{token_hex(8)}"
         keys = self.lock_keys
         end = time.monotonic() + self.address.timeout
         while not _run(connection, LOCK, "", keys, ("take", token, int(LEASE * 1000))):
@@ -303,8 +305,9 @@ class Client(Pool[Connection]):
     def _free_of_the_dead(self, connection: Connection) -> None:
         """Releases a lock whose holder's connection is gone."""
         token = _answer(connection, "GET", self.key("lock"))
-        holder = token.partition(b":")[0] if token else b"0"
-        if holder != b"0" and not _answer(connection, "CLIENT", "LIST", "ID", holder):
+        number, _, rest = (token or b"").partition(b":")
+        name, _, _ = rest.partition(b":")
+        if name and b" name=%b " % name not in _answer(connection, "CLIENT", "LIST", "ID", number):
             self._unlock(connection, token)
 
     def _unlock(self, connection: Connection, token: Argument) -> None:
