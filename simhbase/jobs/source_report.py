@@ -15,7 +15,7 @@ from simhbase.corpus.paths import local_path
 from simhbase.corpus.record import Record, Reject, SourceReject
 from simhbase.corpus.remote import public_name
 
-SourceTally = tuple[int, int, int, int]  # documents, duplicates, rejects, unreadable sources
+SourceTally = tuple[int, int, int, int]  # usable documents, duplicates, rejects, unreadable sources
 GIVEN_SOURCES, SOURCES = 100, 1000  # listed at most: of those given; of files or folders
 EMPTIED = 0.9  # share of a source's documents: more likely due to wrong matches than to real duplicates
 EMPTIED_FROM = 100  # documents
@@ -27,9 +27,9 @@ COUNTED = 16  # documents that stand for others, of a source
 class SourceReport:
     """Counts of one source: a file or folder.
 
-    documents: without rejected ones; duplicates: documents whose representative is another, in any source;
-    removed: their share, 0 to 1; rejected: rejected records; unreadable: files and folders that could not be
-    read.
+    documents: including rejected ones; duplicates: documents whose representative is another, in any source;
+    removed: their share of those that were not rejected, 0 to 1; rejected: rejected records; unreadable:
+    files and folders that could not be read.
     """
 
     source: str
@@ -40,9 +40,9 @@ class SourceReport:
     unreadable: int
 
     @classmethod
-    def of(cls, source: str, documents: int, duplicates: int, rejected: int, unreadable: int) -> SourceReport:
-        removed = round(duplicates / max(documents, 1), 4)
-        return cls(source, documents, duplicates, removed, rejected, unreadable)
+    def of(cls, source: str, usable: int, duplicates: int, rejected: int, unreadable: int) -> SourceReport:
+        removed = round(duplicates / max(usable, 1), 4)
+        return cls(source, usable + rejected, duplicates, removed, rejected, unreadable)
 
     @property
     def weight(self) -> int:
@@ -100,10 +100,8 @@ class SourceCounts:
 
     def add(self, counts: Mapping[str, Sequence[int]]) -> None:
         for source, tally in counts.items():
-            # The log of a load that an earlier version began has no numbers of unreadable sources.
-            documents, duplicates, rejected, *unreadable = tally
-            added = documents, duplicates, rejected, sum(unreadable)
-            self._counts[source] = _sum(self._counts.get(source), added)
+            usable, duplicates, rejected, unreadable = tally
+            self._counts[source] = _sum(self._counts.get(source), (usable, duplicates, rejected, unreadable))
         if len(self._counts) > 2 * self._names.most:
             *before, (last, tally) = self._counts.items()  # more of the last one may come
             kept = weightiest((SourceReport.of(source, *each) for source, each in before), self._names.most)
@@ -183,8 +181,8 @@ def weightiest(sources: Iterable[SourceReport], most: int) -> tuple[SourceReport
 def warnings_of(sources: Iterable[SourceReport]) -> list[str]:
     """Warnings about sources that are nearly all duplicates."""
     return [
-        f"{each.source}: {each.removed:.1%} of its {each.documents:,} documents are duplicates. Check some "
+        f"{each.source}: {each.removed:.1%} of its {usable:,} documents are duplicates. Check some "
         "before you discard them"
         for each in sources
-        if each.documents >= EMPTIED_FROM and each.duplicates > EMPTIED * each.documents
+        if (usable := each.documents - each.rejected) >= EMPTIED_FROM and each.removed > EMPTIED
     ]

@@ -309,14 +309,14 @@ def test_a_unique_load_says_what_became_of_each_source(tmp_path):
     )
     assert done.returncode == 3
     assert [tuple(each.values()) for each in json.loads(done.stdout)["sources"]] == [
-        ("folder", 120, 0, 0.0, 1, 0),
+        ("folder", 121, 0, 0.0, 1, 0),
         ("c.jsonl", 100, 96, 0.96, 0, 0),
-        ("d.jsonl", 0, 0, 0.0, 1, 0),
+        ("d.jsonl", 1, 0, 0.0, 1, 0),
         ("gone", 0, 0, 0.0, 0, 1),
     ]
     assert "c.jsonl: 96.0% of its 100 documents are duplicates" in done.stderr.decode()
     shown = run("load", *STORE, "folder", "c.jsonl", cwd=tmp_path).stdout.decode()
-    assert re.search(r"^  folder +120 +0 +0.00 +1 +0$", shown, re.MULTILINE)
+    assert re.search(r"^  folder +121 +0 +0.00 +1 +0$", shown, re.MULTILINE)
     alone = run("load", *STORE, "c.jsonl", cwd=tmp_path).stdout.decode()
     assert "sources" not in alone
 

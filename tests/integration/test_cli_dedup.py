@@ -186,7 +186,7 @@ def test_a_folder_whose_file_was_named_before_is_one_source(tmp_path):
     sources(tmp_path)
     report = result("dedup", "folder/b.jsonl", "c.jsonl", "folder", cwd=tmp_path, exit_code=3)
     found = [(each["source"], each["documents"], each["duplicates"]) for each in report["sources"]]
-    assert found == [("folder", 120, 1), ("c.jsonl", 4, 0)]
+    assert found == [("folder", 180, 1), ("c.jsonl", 4, 0)]
 
 
 @pytest.mark.parametrize("command", [("dedup",), ("load", "--unique-only", "--store", "rocksdb:s.db")])
@@ -202,10 +202,10 @@ def test_each_file_or_folder_is_counted_if_that_is_asked_for(tmp_path, command):
         "file": [
             ("in/x/a.jsonl", 2, 0, 0, 0),
             ("in/x/b.jsonl", 1, 1, 0, 0),
-            ("in/y/c.jsonl", 0, 0, 1, 0),
+            ("in/y/c.jsonl", 1, 0, 1, 0),
             ("in/y/d.jsonl.gz", 0, 0, 0, 1),
         ],
-        "folder": [("in/x", 3, 1, 0, 0), ("in/y", 0, 0, 1, 1)],
+        "folder": [("in/x", 3, 1, 0, 0), ("in/y", 1, 0, 1, 1)],
     }
     names = ("source", "documents", "duplicates", "rejected", "unreadable")
     for by_source, sources in expected.items():
@@ -270,7 +270,7 @@ def test_what_matches_a_stored_document_is_its_duplicate_and_the_rest_is_grouped
         assert all(line["similarity"] == 1 for line in found if line["id"] != "c")
     (source,) = report.pop("sources")
     assert source == {
-        "source": "new.jsonl", "documents": 7, "duplicates": 4, "removed": 0.5714, "rejected": 1,
+        "source": "new.jsonl", "documents": 8, "duplicates": 4, "removed": 0.5714, "rejected": 1,
         "unreadable": 0,
     }  # fmt: skip
     numbers = ("documents", "unique", "duplicates", "duplicates_of_stored", "group_count", "rejected")

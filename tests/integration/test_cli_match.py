@@ -190,12 +190,12 @@ def test_matches_are_counted_by_folder_and_by_file(tmp_path, contents, corpus, i
             "in/x/a.jsonl: 2 documents, 2 with matches, 0 rejected, 0 unreadable",
             "in/x/b.jsonl: 1 documents, 0 with matches, 0 rejected, 0 unreadable",
             "in/y/c.jsonl: 2 documents, 2 with matches, 0 rejected, 0 unreadable",
-            "in/y/d.jsonl: 0 documents, 0 with matches, 1 rejected, 0 unreadable",
+            "in/y/d.jsonl: 1 documents, 0 with matches, 1 rejected, 0 unreadable",
             "in/y/e.jsonl.gz: 0 documents, 0 with matches, 0 rejected, 1 unreadable",
         ],
         "folder": [
             "in/x: 3 documents, 2 with matches, 0 rejected, 0 unreadable",
-            "in/y: 2 documents, 2 with matches, 1 rejected, 1 unreadable",
+            "in/y: 3 documents, 2 with matches, 1 rejected, 1 unreadable",
         ],
     }
     against = "in" if is_itself else corpus

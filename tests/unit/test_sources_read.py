@@ -92,7 +92,7 @@ def test_rejects_and_unreadable_files_count_for_their_source(sources):
     sources.append(SimpleNamespace(items=[reject, SourceReject("a", None, None, "bad"), record]))
     sources.append(SimpleNamespace(items=[SourceReject("\udcff", None, None, "bad")]))
     assert sources.reports(np.ones(2, dtype=bool)) == (
-        SourceReport("a", 2, 0, 0.0, 2, 1),
+        SourceReport("a", 4, 0, 0.0, 2, 1),
         SourceReport("\udcff", 0, 0, 0.0, 0, 1),
     )
 
@@ -134,10 +134,3 @@ def test_of_many_sources_the_weightiest_are_kept_in_order(tmp_path, monkeypatch)
         assert len(counts._counts) <= 7
         assert counts.reports() == sources.reports(~np.array(removed))
     assert [each.source for each in counts.reports()] == ["s05", "s21", "s38"]
-
-
-def test_counts_of_an_earlier_version_have_no_unreadable_sources():
-    counts = SourceCounts(Inputs("a"))
-    counts.add({"a": [3, 2, 1]})
-    counts.add({"a": [3, 2, 1, 1]})
-    assert counts.reports() == (SourceReport("a", 6, 4, 0.6667, 2, 1),)
