@@ -5,6 +5,9 @@ Each class carries the exit code of the command line.
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class SimhbaseError(Exception):
     """Base class. The message says what to do next."""
@@ -89,6 +92,14 @@ class AccessDenied(PermanentError):
 class ShortTexts(UserWarning):
     """The index misses most near-duplicates of texts as short as one that was given. Once per opened index or
     client."""
+
+    @classmethod
+    def warn(cls, said: str) -> None:
+        """Warns at the line that called this package."""
+        frame, level = sys._getframe(1), 2
+        while frame.f_back and frame.f_globals["__name__"].partition(".")[0] == "simhbase":
+            frame, level = frame.f_back, level + 1
+        warnings.warn(said, cls, stacklevel=level)
 
 
 class BadInput(SimhbaseError, ValueError):

@@ -34,7 +34,7 @@ from simhbase.index.claim_batch import (
 )
 from simhbase.index.mute import Hidden
 from simhbase.index.reader import Asked, Reader
-from simhbase.index.selection import PairsOfBatch, duplicates_of
+from simhbase.index.selection import OthersOfBatch, duplicates_of, others_of
 from simhbase.index.writer import AtomicWriter, DocumentBatch, admitted, alive_since, known
 from simhbase.interrupt import interrupt_pending
 from simhbase.joining import OF_ALL, Queue, QueuedRequest
@@ -338,8 +338,8 @@ class _Group:
         return {document: number for number, document in enumerate(self.batch.ids)}
 
     @cached_property
-    def _others(self) -> PairsOfBatch:
-        return PairsOfBatch.of(self.batch.fingerprints, self.context.scheme, self.kind.bounds)
+    def _others(self) -> OthersOfBatch:
+        return others_of(self.batch.fingerprints, self.context.scheme, self.kind.bounds)
 
     @property
     def is_over(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
@@ -529,7 +528,7 @@ class Index:
     def _warn_of_short(self) -> None:
         self.warned_of_short = True
         if (misses := self.profile.misses_of_short) is not None:
-            warnings.warn(misses, ShortTexts, stacklevel=2)
+            ShortTexts.warn(misses)
 
     def _accepted(
         self, rows: Sequence[GivenRow]

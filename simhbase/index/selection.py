@@ -1,6 +1,6 @@
 """Decides which documents of a batch are duplicates, of stored documents or of earlier ones in the batch.
 
-The whole batch is decided before any of it is written, with the same result as one after the other.
+The whole batch is decided before any of it is written. The result is that of documents given one by one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Protocol, Self
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +82,7 @@ class _Selection:
     def run(self) -> list[Match | None]:
         """The match of each document, None to keep it."""
         stored = self._stored(self._prints, DRAWER_LIMIT)
-        others = _others_of(self._prints, self._reader.scheme, self._bounds)
+        others = others_of(self._prints, self._reader.scheme, self._bounds)
         to_the_end: dict[int, list[Match]] = {}
         duplicates: list[Match | None] = []
         for number, document in enumerate(self._ids):
@@ -148,8 +148,10 @@ def _may_hide(matches: Sequence[Match], batch: frozenset[str], limit: int) -> bo
     return not outside or any(count >= limit for value, count in read.items() if value not in outside)
 
 
-def _others_of(fingerprints: FingerprintBatch, scheme: Scheme, bounds: Bounds) -> OthersOfBatch:
-    """Large clusters have the square of their size in pairs, and few of them are kept: there each document is
+def others_of(fingerprints: FingerprintBatch, scheme: Scheme, bounds: Bounds) -> OthersOfBatch:
+    """What is near what in a batch.
+
+    Large clusters have the square of their size in pairs, and few of them are kept: there each document is
     compared with those kept."""
     found, pairs, most = list[Pairs](), 0, PAIRS_OF_DOCUMENT * len(fingerprints)
     values = distinct(identities(fingerprints, scheme.sketching))
@@ -184,12 +186,6 @@ class OthersOfBatch(Protocol):
 
 class PairsOfBatch(OthersOfBatch):
     """Knows all near pairs."""
-
-    @classmethod
-    def of(cls, fingerprints: FingerprintBatch, scheme: Scheme, bounds: Bounds) -> Self:
-        values = distinct(identities(fingerprints, scheme.sketching))
-        firsts = fingerprints[values.first]
-        return cls(values, firsts, scheme, concatenated(scheme.pairs(firsts, bounds)))
 
     def __init__(self, values: Distinct, firsts: FingerprintBatch, scheme: Scheme, pairs: Pairs) -> None:
         left = np.concatenate([pairs.left, pairs.right])

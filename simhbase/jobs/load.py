@@ -626,7 +626,8 @@ def _noting_interruption(tally: _Tally, watcher: Watcher) -> Iterator[None]:
     except BaseException as error:
         if tally.loaded or tally.duplicates:
             kept = (
-                f"stopped after {tally.loaded:,} documents ({tally.duplicates:,} duplicates). They are kept"
+                f"stopped after {tally.loaded:,} documents; duplicates: {tally.duplicates:,}. "
+                "What was loaded is kept"
             )
             # Repeating does not help with bad input.
             again = "" if isinstance(error, BadInput) else ": run the same command again to resume"

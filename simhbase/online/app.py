@@ -79,10 +79,11 @@ class Answering:
     async def answer(self, request: Request) -> Response:
         """Answer a request. Raises HTTPException, ClientDisconnect, and the service's errors."""
         endpoint = self._endpoint
+        who = request.client.host if request.client else ""
         if self._tokens is not None and endpoint.role is not None:
-            self._tokens.require(request.headers.get("authorization", ""), endpoint.role)
+            who = self._tokens.require(request.headers.get("authorization", ""), endpoint.role)
         request.scope["is_stranger"] = self._tokens is not None and endpoint.role is None
-        source.set(request.headers.get("authorization") or (request.client.host if request.client else ""))
+        source.set(who)
         with self._bodies.holding() as hold:
             given = await self._given(request, hold)
             value: object = await unless_gone(request, endpoint.call(self._service, *given))

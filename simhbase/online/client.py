@@ -6,7 +6,6 @@ import os
 import random
 import ssl
 import time
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -333,7 +332,7 @@ class Client:
         if said and not self._is_warned:
             self._is_warned = True
             for each in said:
-                warnings.warn(each, ShortTexts, stacklevel=3)
+                ShortTexts.warn(each)
 
     def _of_document(self, method: str, document: str, more: str, kind: type[T]) -> T | None:
         """The answer about a stored document, None for an unknown id."""
@@ -364,7 +363,7 @@ class Client:
                         "trusts its issuer"
                     ) from error
                 problem: Exception = StoreUnreachable(
-                    f"{self.url} does not answer: {error}. Is the service running?"
+                    f"{self.url} does not answer: {error.__cause__ or error}. Is the service running?"
                 )
                 problem.__cause__ = error
             else:

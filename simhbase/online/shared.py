@@ -46,8 +46,8 @@ class SharedLookups:
 
     Answers are the same as from the index. An error in one record affects only its caller. `timeout`, in
     seconds, raises TimedOut, and lookups that no caller waits for are not read. Many records, or long texts,
-    are looked up in parts, between which other callers have their turns; `source`: on whose behalf, so that
-    several callers for one have the turns of one. A forked child gets its own
+    are looked up in parts, between which other callers have their turns. `source`: on whose behalf a call is,
+    so that several callers for one have the turns of one. A forked child gets its own
     queue and threads, if its store can be used after a fork (HBase can).
 
     Raises ProfileMismatch, like the index on first use.
@@ -83,12 +83,10 @@ class SharedLookups:
         """Number of lookups waiting for a read."""
         return self._queue.records
 
-    def find(
-        self, text: str, query: Query = Query(), timeout: float | None = None, *, source: Hashable = None
-    ) -> Lookup:
+    def find(self, text: str, query: Query = Query(), timeout: float | None = None) -> Lookup:
         """Find the documents near a text. timeout: seconds. Raises Overloaded, TimedOut, and the errors of
         `Index.find`."""
-        return self._wait(self._submit("find_texts", [text], query, source), timeout)[0]
+        return self._wait(self._submit("find_texts", [text], query), timeout)[0]
 
     def find_many(
         self,
@@ -106,28 +104,22 @@ class SharedLookups:
         ids: Sequence[str],
         query: Query = Query(),
         timeout: float | None = None,
-        *,
-        source: Hashable = None,
     ) -> Answers:
         """Find the documents near each of n stored documents."""
-        return self._wait(self._submit("find_ids", ids, query, source), timeout)
+        return self._wait(self._submit("find_ids", ids, query), timeout)
 
     def find_fingerprints(
         self,
         fingerprints: NDArray[np.uint64] | Sequence[int],
         query: Query = Query(),
         timeout: float | None = None,
-        *,
-        source: Hashable = None,
     ) -> Answers:
         """Find the documents near each of n fingerprints."""
-        return self._wait(self._submit("find_fingerprints", fingerprints, query, source), timeout)
+        return self._wait(self._submit("find_fingerprints", fingerprints, query), timeout)
 
-    async def afind(
-        self, text: str, query: Query = Query(), timeout: float | None = None, *, source: Hashable = None
-    ) -> Lookup:
+    async def afind(self, text: str, query: Query = Query(), timeout: float | None = None) -> Lookup:
         """`find` for asyncio. Cancelling the task does not affect others."""
-        return (await self._await(self._submit("find_texts", [text], query, source), timeout))[0]
+        return (await self._await(self._submit("find_texts", [text], query), timeout))[0]
 
     async def afind_many(
         self,
@@ -157,18 +149,16 @@ class SharedLookups:
         fingerprints: NDArray[np.uint64] | Sequence[int],
         query: Query = Query(),
         timeout: float | None = None,
-        *,
-        source: Hashable = None,
     ) -> Answers:
         """`find_fingerprints` for asyncio."""
-        return await self._await(self._submit("find_fingerprints", fingerprints, query, source), timeout)
+        return await self._await(self._submit("find_fingerprints", fingerprints, query), timeout)
 
     def _submit(
         self,
         method: str,
         records: Iterable[object],
         query: Query,
-        source: Hashable,
+        source: Hashable = None,
         ids_limit: int | None = None,
     ) -> list[Future[Answers]]:
         """The answers to come, in parts."""

@@ -77,8 +77,8 @@ class Tokens:
         self._tokens = read_tokens(path)
         self._warn()
 
-    def require(self, authorization: str, role: Role) -> None:
-        """Check that the token in a header has this role. Raises HTTPException."""
+    def require(self, authorization: str, role: Role) -> str:
+        """The token in a header, which has this role. Raises HTTPException."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise HTTPException(
@@ -89,6 +89,7 @@ class Tokens:
             raise HTTPException(401, "unknown token", {"WWW-Authenticate": 'Bearer error="invalid_token"'})
         if role == "write" and found != "write":
             raise HTTPException(403, "this token only allows reading: use a write token")
+        return token
 
     def role(self, token: bytes) -> Role | None:
         """The role of a token, None if it is unknown."""

@@ -142,7 +142,8 @@ class RedisFaults(ServerFaults):
                 require_errors(self, named, operations, victim, copied)
             finally:
                 lasting(lambda: check(self.url, repair=True))
-        assert lasting(lambda: check(self.url)).clean
+        report = lasting(lambda: check(self.url))
+        assert report.clean, report
 
 
 def follow(replica: Redis, replication: Relay) -> None:

@@ -214,7 +214,7 @@ def test_formulas_are_texts_where_that_is_asked_for(tmp_path):
 def test_a_load_whose_rows_cannot_be_written_says_what_is_stored(tmp_path):
     write_lines(tmp_path / "a.jsonl", [{"id": "1", "text": FIRST}, {"id": "2", "text": SECOND, "more": 1}])
     done = run(*LOAD, "--yes", "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
-    assert b"stopped after 2 documents (0 duplicates). They are kept\n" in done.stderr
+    assert b"stopped after 2 documents; duplicates: 0. What was loaded is kept\n" in done.stderr
     assert b"run the same command again" not in done.stderr  # which would never help
 
 

@@ -383,8 +383,9 @@ def test_answers_to_short_texts_say_what_the_profile_misses_of_them(service: Ser
     ]
     for call in calls:
         with simhbase.Client(service.url) as client:
-            with pytest.warns(simhbase.ShortTexts, match="at most 140 characters"):
+            with pytest.warns(simhbase.ShortTexts, match="at most 140 characters") as warned:
                 call(client)
+            assert warned[0].filename == __file__
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 call(client)

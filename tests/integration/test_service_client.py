@@ -404,7 +404,7 @@ def test_an_answer_that_is_cut_off_is_no_answer() -> None:
 def test_no_service_at_all_is_said_with_its_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as once:
         port = once.getsockname()[1]
-    refused = pytest.raises(StoreUnreachable, match=f"{port} does not answer.*running")
+    refused = pytest.raises(StoreUnreachable, match=f"{port} does not answer: \\[Errno.*running")
     with Client(f"http://127.0.0.1:{port}", timeout=0.3) as client, refused:
         client.find(ONE)
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import threading
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -78,7 +79,7 @@ def test_what_nobody_waits_for_is_not_answered() -> None:
 
 
 async def asked(
-    app: ASGIApp, method: str, path: str, value: object = None
+    app: ASGIApp, method: str, path: str, value: object = None, **headers: str
 ) -> tuple[int, dict[bytes, bytes], Any]:
     """The status, headers and value of an answer."""
 
@@ -95,7 +96,12 @@ async def asked(
         "path": path,
         "raw_path": path.encode(),
         "query_string": b"",
-        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+        "headers": [
+            (b"host", b"localhost"),
+            (b"content-type", b"application/json"),
+            *((name.encode(), header.encode()) for name, header in headers.items()),
+        ],
+        "client": ("10.0.0.1", 1024),
         "state": {},
     }
     await app(scope, receive, send)
@@ -114,6 +120,34 @@ def answered(path: str, failing: str, error: Exception) -> tuple[int, dict[bytes
         app = create_app(index, Settings("memory:"), ServiceMetrics())
         status, headers, value = asyncio.run(asked(app, "GET", path))
     return status, headers, value["error"]
+
+
+@pytest.mark.parametrize("has_tokens", [False, True])
+def test_a_header_that_nobody_asked_for_gives_no_turns(tmp_path: Path, has_tokens: bool) -> None:
+    """Who could name any source would have as many turns as it likes."""
+    tokens = None
+    if has_tokens:
+        tokens = tmp_path / "tokens"
+        tokens.write_text(f"read {'r' * 32}\nwrite {'w' * 32}\n")
+        tokens.chmod(0o600)
+    seen = list[str]()
+
+    async def ask(app: ASGIApp) -> None:
+        for header in (f"Bearer {'r' * 32}", f"bearer {'r' * 32}", f"Bearer {'w' * 32}"):
+            given = {"left": "a b c d", "right": "a b c e"}
+            status, _, _ = await asked(app, "POST", "/v1/compare", given, authorization=header)
+            assert status == 200
+
+    with simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index:
+        compare = index.compare
+
+        def noting(left: str, right: str) -> simhbase.Comparison:
+            seen.append(source.get())
+            return compare(left, right)
+
+        index.compare = noting
+        asyncio.run(ask(create_app(index, Settings("memory:", token_file=tokens), ServiceMetrics())))
+    assert seen == (["r" * 32, "r" * 32, "w" * 32] if has_tokens else ["10.0.0.1"] * 3)
 
 
 def test_comparing_keeps_no_writer_waiting_and_has_a_queue_of_its_own() -> None:
