@@ -365,7 +365,7 @@ class _Columns:
         is_found = options.encoding == "auto" and _is_binary(self.content.type)
         encoding = "utf-8" if is_found or not _is_binary(self.content.type) else None
         holds: Literal["text", "integer"] = "text" if _is_text(self.content.type) else "integer"
-        objects = _objects(batch) if options.whole_rows else [None] * batch.num_rows
+        objects = self._objects(batch) if options.whole_rows else [None] * batch.num_rows
         if is_found:
             utf8.decide(text for text in texts if isinstance(text, bytes) and text)
         columns = zip(ids, texts, values, objects, strict=True)
@@ -386,6 +386,18 @@ class _Columns:
                 raw = Raw(source.name, line, row_id, text, value, holds, encoding, tagged)
                 yield raw if fields is None else self._whole(raw, row_id, fields, options)
 
+    def _objects(self, batch: Any) -> list[dict[str, Any]]:
+        """The rows of a batch as JSON objects by column name, without the texts of a column of texts: `_whole`
+        adds those that are read."""
+        texts = self.content.path[0] if len(self.content.path) == 1 else None
+        names = batch.schema.names
+        columns = [
+            [None] * batch.num_rows if name == texts else json_values(column)
+            for name, column in zip(names, batch.columns, strict=True)
+        ]
+        names = distinct_names(names)
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
     def _whole(self, raw: Raw, row_id: str | None, fields: dict[str, Any], options: InputOptions) -> Raw:
         """A row with all its columns. One whose text cannot be read is unchanged: the parser rejects it."""
         content: str | int
@@ -394,13 +406,6 @@ class _Columns:
         except BadInput:
             return raw
         return whole_row(raw, row_id, with_field(fields, self.content.name, content))
-
-
-def _objects(batch: Any) -> list[dict[str, Any]]:
-    """The rows of a batch as JSON objects by column name."""
-    columns = [json_values(column) for column in batch.columns]
-    names = distinct_names(batch.schema.names)
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def json_values(array: Any) -> list[Any]:

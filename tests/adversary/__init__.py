@@ -17,6 +17,9 @@ acknowledged, and so is each error. Meanwhile faults happen, up to three at once
 - hbase.py, servers behind relays that repeat calls late: gateways and region servers that are killed, hang,
   or hang until their regions are elsewhere; regions that split and move; snapshots.
 
+- strangers.py, no store but a service and jobs over folders: hostile clients, texts, pages and archives
+  beside honest ones.
+
 Afterwards (judging.py, tests/history.py) every document must be as one of its last operations left it, in
 snapshots as while they were taken, every lookup must have shown what was there meanwhile, and every error
 that does not pass must have come while the damage was there that it names. Half of the fingerprints are

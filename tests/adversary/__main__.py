@@ -16,6 +16,8 @@ from tests.adversary.contest import (
     oppose_rocksdb,
 )
 from tests.adversary.judging import Outcome
+from tests.adversary.strangers import Outcome as OutcomeOfStrangers
+from tests.adversary.strangers import oppose_strangers
 from tests.cluster import started
 
 
@@ -25,12 +27,13 @@ def oppose_cluster(contest: Contest) -> Outcome:
 
 
 # Seconds between two faults of a thread: workers of RocksDB begin again after each.
-CALM = {"rocksdb": 3.0, "redis": 1.0, "postgresql": 1.0, "hbase": 2.0}
-STORES: dict[str, Callable[[Contest], Outcome]] = {
+CALM = {"rocksdb": 3.0, "redis": 1.0, "postgresql": 1.0, "hbase": 2.0, "strangers": 1.0}
+STORES: dict[str, Callable[[Contest], Outcome | OutcomeOfStrangers]] = {
     "rocksdb": oppose_rocksdb,
     "redis": oppose_redis,
     "postgresql": oppose_postgresql,
     "hbase": oppose_cluster,
+    "strangers": oppose_strangers,
 }
 
 

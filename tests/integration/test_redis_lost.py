@@ -254,6 +254,16 @@ def test_nothing_is_put_into_a_set_that_has_lost_rows(redis: Redis, table: str) 
     assert simhbase.check(url).clean
 
 
+def test_a_directory_that_is_lost_counts_no_fewer_than_none(redis: Redis, url: str) -> None:
+    """Else the next document of that set was refused, as 0 of 4,294,967,295 rows were there."""
+    with open_index(url) as index, raw(redis) as client:
+        index.add_fingerprints(["a"], VALUES[:1])
+        client.delete(b"lost:documents")
+        index.delete(["a"])
+        index.add_fingerprints(["a"], VALUES[:1])
+        assert index.fingerprints(["a"]) == [VALUES[0]]
+
+
 def test_partly_read_tables_are_verified_too(redis: Redis, url: str) -> None:
     """A part of a check, and a scan by a prefix that many sets share."""
     with raw(redis) as client:

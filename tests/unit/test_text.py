@@ -12,6 +12,7 @@ from simhbase.errors import BadInput, UsageError
 from simhbase.text.encoding import decode
 from simhbase.text.html import extract_html
 from simhbase.text.normalise import normalise
+from tests.hostile import REPEATED, page_of
 
 PAGES = Path(__file__).parents[1] / "pages"
 EXPECTED = json.loads((PAGES / "expected.json").read_text(encoding="utf-8"))
@@ -153,30 +154,13 @@ def test_the_extractor_is_loaded_by_pages_only() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# Parts of pages that strangers may repeat: each once took, or could take, time quadratic in their number.
-REPEATED = {
-    "hidden": '<p style="visibility:hidden">some words of it</p>',
-    "wide spaces": "\u3000",
-    "lone characters": "<b>\u3000好",
-    "depth": "<div>",
-    "hidden depth": '<div style="visibility:hidden">',
-    "formatting": "<b><i>x",
-    "rows": "<tr><td>a<td>b",
-    "entities": "&amp;&#x4e2d;&lt;",
-    "comments": "<!--",
-    "attributes": "<a b ",
-    "quotes": '<a b="',
-    "words": "中文 words. ",
-}
-
-
 @pytest.mark.parametrize("size", [1 << 18, pytest.param(1 << 24, marks=pytest.mark.full)])
 @pytest.mark.parametrize("part", REPEATED.values(), ids=REPEATED)
 def test_the_main_text_takes_time_linear_in_a_page(part: str, size: int) -> None:
     """A page many times as long takes at most three times as long a character."""
 
     def seconds(size: int) -> float:
-        html, spent = f"<table><p>{part * (size // len(part))}x</p>", []
+        html, spent = page_of(part, size), []
         for _ in range(1 if size > 1 << 20 else 3):
             start = process_time()
             with suppress(BadInput):

@@ -60,9 +60,9 @@ local function damaged(tab, there, noted)
   return redis.error_reply(string.format('DAMAGED %s: %d rows of a set of %d are there', tab, there, noted))
 end
 
--- Notes in the directory that a key's set has more or fewer rows.
+-- Notes in the directory that a key's set has more or fewer rows: not less than none, if the directory is lost.
 local function note(tab, key, by)
-  call('BITFIELD', prefix .. tab, 'INCRBY', 'u32', '#' .. place((split(tab, key))), by)
+  call('BITFIELD', prefix .. tab, 'OVERFLOW', 'SAT', 'INCRBY', 'u32', '#' .. place((split(tab, key))), by)
 end
 
 -- Puts a row; returns 1 if it is new.
