@@ -425,7 +425,10 @@ class Checker:
             and not (found and found.is_listed_under(fingerprint))
         ]
         written = last_written(self.store, {document: documents[document] for _, document in stray})
-        return [each for each in stray if written.get(each[1], 0) < before]
+        old = [each for each in stray if written.get(each[1], 0) < before]
+        # Writers may have removed both since the listing was read.
+        there = self.store.records("fingerprints").get([rows.listing_key(*each) for each in old])
+        return [each for each, cell in zip(old, there, strict=True) if cell is not None]
 
     def _readable(self, ids: Sequence[str]) -> dict[str, Known | None]:
         """Documents rows, without damaged ones: what belongs to these is judged when they are removed."""
@@ -457,7 +460,7 @@ class Checker:
         wrong[told] = ~self._expected(flags[told], fingerprints[position[place[told]]], keys[told])
         empty = np.array([each is None for each in listed], dtype=np.bool_)
         stray = ~wrong & empty[place] & (times < self._before)
-        stray[stray] = self._still_empty(values[stray])
+        stray[stray] = self._still_empty(values[stray]) & self._still_there(keys[stray])
         self._note(report, WRONG_ROW, [key.tobytes().hex() for key in keys[wrong]])
         self._note(report, STRAY_ROW, [f"{value:016x}" for value in values[stray].tolist()])
         report.removable["index"] += int(np.count_nonzero(wrong) + np.count_nonzero(stray))
@@ -470,6 +473,10 @@ class Checker:
         distinct, place = np.unique(fingerprints, return_inverse=True)
         listed = first_listed(self.store, distinct.tolist())
         return np.array([each is None for each in listed], dtype=np.bool_)[place]
+
+    def _still_there(self, keys: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Which index rows are there still: writers may have removed them with their listings."""
+        return self.store.drawers.times(keys[:, np.newaxis])[:, 0] >= 0
 
     def _expected(
         self, flags: NDArray[np.uint8], fingerprints: FingerprintBatch, keys: NDArray[np.uint8]
