@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "load": "Fingerprint documents and store them.",
     "load-hfiles": "Load HFiles written by Spark into HBase.",
     "find": "Find stored near-duplicates of texts, documents or fingerprints.",
+    "compare": "Compare two texts, two stored documents, or one of each.",
     "list": "List the documents of a store.",
     "match": "Find near-duplicates of documents among those of other files, without a store.",
     "dedup": "Find near-duplicates within one corpus, without a store.",

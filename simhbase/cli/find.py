@@ -52,7 +52,7 @@ Examples:
 """
 )
 @store_option
-@text_option
+@text_option("Look up this text. Repeatable.", "Queries")
 @option("--id ID", "Look up this document. Repeatable.", name="ids", group="Queries", multiple=True)
 @fingerprint_option("Look up this fingerprint. Repeatable.", "Queries")
 @option(
@@ -75,6 +75,7 @@ Examples:
 @ids_limit_option
 @input_options(fingerprints=True)
 @option("--explain", "Show the drawers and candidates of --text and --id.", name="explain_them")
+@option("--candidate ID", "With --explain: say why this document matches or not, found or not.")
 @results_option
 def find(
     inputs: Inputs,
@@ -89,6 +90,7 @@ def find(
     tags: Mapping[str, str],
     drawer_limit: int | None,
     explain_them: bool,
+    candidate: str | None,
     ids_limit: int,
     output: Output,
 ) -> None:
@@ -99,6 +101,8 @@ def find(
     """
     if explain_them and (inputs.paths or fingerprints or since or tags or not (texts or ids)):
         raise UsageError("--explain needs --text or --id, without files, --fingerprint, --since or --tag")
+    if candidate is not None and not explain_them:
+        raise UsageError("--candidate needs --explain")
     values = typed_fingerprints(fingerprints, inputs.options.fingerprint_base)
     query = Query(k, min_similarity, since, tags)
     inputs = documents_as_queries(inputs, others=bool(texts or ids or fingerprints))
@@ -114,9 +118,9 @@ def find(
         if min_similarity and (missing := index.profile.index_scheme.missing(min_similarity)):
             message(missing)
         if explain_them:
-            by_text = [index.explain(text, k=k, min_similarity=min_similarity) for text in texts]
+            by_text = [index.explain(text, candidate, k, min_similarity) for text in texts]
             explain("--text", names_of(texts), by_text, rejects, output)
-            explain("--id", ids, index.explain_ids(ids, query), rejects, output)
+            explain("--id", ids, index.explain_ids(ids, query, candidate), rejects, output)
         else:
             asked = []
             if texts:

@@ -41,7 +41,7 @@ Examples:
     multiple=True,
     required=True,
 )
-@text_option
+@text_option("Look up this text. Repeatable.", "Queries")
 @fingerprint_option("Look up this fingerprint. Repeatable.", "Queries")
 @profile_options
 @min_similarity_option("Minimum Jaccard similarity of the texts.")

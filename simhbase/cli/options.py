@@ -235,9 +235,10 @@ profile_file_option = option(
     "Write the profile here, for --profile.",
     type=click.Path(dir_okay=False, path_type=Path),
 )
-text_option = option(
-    "--text TEXT", "Look up this text. Repeatable.", name="texts", group="Queries", multiple=True
-)
+
+
+def text_option(text: str, group: str) -> Decorator:
+    return option("--text TEXT", text, name="texts", group=group, multiple=True)
 
 
 def fingerprint_option(text: str, group: str = "Options") -> Decorator:

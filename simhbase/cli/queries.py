@@ -72,13 +72,19 @@ def explain(
     """Print explanations of the queries of one option."""
     from simhbase.jobs.answers import AnsweredQueries
 
+    print_explanations(names, explanations, output)
+    lookups = [Lookup(each.fingerprint, reason=each.reason) for each in explanations]
+    rejects.note(AnsweredQueries.of(source, names, lookups))
+
+
+def print_explanations(
+    names: Sequence[str | None], explanations: Sequence[Explanation], output: Output
+) -> None:
     output.records(
         list(zip(names, explanations, strict=True)),
         lambda each: _explanation_lines(*each),
         lambda each: {"id": each[0]} | _values(each[1]),
     )
-    lookups = [Lookup(each.fingerprint, reason=each.reason) for each in explanations]
-    rejects.note(AnsweredQueries.of(source, names, lookups))
 
 
 def names_of(texts: Sequence[str]) -> Sequence[str | None]:

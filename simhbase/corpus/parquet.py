@@ -387,8 +387,8 @@ class _Columns:
                 yield raw if fields is None else self._whole(raw, row_id, fields, options)
 
     def _objects(self, batch: Any) -> list[dict[str, Any]]:
-        """The rows of a batch as JSON objects by column name, without the texts of a column of texts: `_whole`
-        adds those that are read."""
+        """The rows of a batch as JSON objects by column name. A column of texts is left out: `_whole` adds
+        those that are read."""
         texts = self.content.path[0] if len(self.content.path) == 1 else None
         names = batch.schema.names
         columns = [

@@ -729,8 +729,11 @@ class Index:
             explained = replace(explained, notes=(REPEATS_ITSELF,))
         return explained
 
-    def explain_ids(self, ids: Sequence[str], query: Query = Query()) -> list[Explanation]:
-        """Explain `find_ids`; an unknown id gets an Explanation with a reason."""
+    def explain_ids(
+        self, ids: Sequence[str], query: Query = Query(), candidate: str | None = None
+    ) -> list[Explanation]:
+        """Explain `find_ids`; an unknown id gets an Explanation with a reason. candidate: a document to
+        include in the candidates, found or not."""
         ids = _several(ids, "ids")
         stored, sketches = self._documents_with_sketches(ids)
         explanations = []
@@ -741,7 +744,9 @@ class Index:
             value = Fingerprint(stored[document].fingerprint)
             text = batch_of([(value, sketches.get(document, b""))], self.profile.sketching)
             explanations.append(
-                self._explained(text, None, query) if len(text) else Explanation(value, reason=LOST_SKETCH)
+                self._explained(text, candidate, query)
+                if len(text)
+                else Explanation(value, reason=LOST_SKETCH)
             )
         return explanations
 
