@@ -97,7 +97,7 @@ class ShortTexts(UserWarning):
     def warn(cls, said: str) -> None:
         """Warns at the line that called this package."""
         frame, level = sys._getframe(1), 2
-        while frame.f_back and frame.f_globals["__name__"].partition(".")[0] == "simhbase":
+        while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "simhbase":
             frame, level = frame.f_back, level + 1
         warnings.warn(said, cls, stacklevel=level)
 
