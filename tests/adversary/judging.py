@@ -27,6 +27,7 @@ LATEST = 120.0
 # Seconds after a damage in which a call that met it ends: its connection may hang until the store's timeout
 # before it can say so. Loads are processes that start others, which takes long on a busy machine.
 NOTICED, NOTICED_BY_LOADS = 30.0, 60.0
+ABOUT = 120.0  # seconds: damages that are shown with an error
 RECOVERED = 60.0  # seconds after a fault in which servers may not have recovered yet
 
 
@@ -113,8 +114,8 @@ def assert_errors_named(crew: Crew, faults: Faults) -> Counter[str]:
             patience = NOTICED_BY_LOADS if "load" in path.name else NOTICED
             met = [each.named for each in faults.damages if _may_meet(each, begin, end, patience)]
             assert any(re.search(named, message) for named in met), (
-                f"{path.name}, {begin:.1f} to {end:.1f}: {kind} without such damage ({met}; all: "
-                f"{faults.damages}): {message}"
+                f"{path.name}, {begin:.1f} to {end:.1f}: {kind} without such damage ({met}; about then: "
+                f"{[each for each in faults.damages if abs(each.begin - begin) < ABOUT]}): {message}"
             )
             kinds[f"{kind}, damaged"] += 1
     return kinds
