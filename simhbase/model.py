@@ -29,7 +29,7 @@ Verdict = Literal[
 
 
 # A datetime (local time if it has no zone), or a timedelta: back from now where a past time is meant.
-Moment = datetime | timedelta
+Moment = datetime | timedelta | str  # a text as simhbase/moment.py reads it
 
 
 class Fingerprint(int):
@@ -79,9 +79,9 @@ class Query:
     """What counts as a match.
 
     k: maximum Hamming distance in bits; None uses the profile's. min_similarity: minimum estimated Jaccard
-    similarity; None uses the profile's. since: only documents written at or after this time: a datetime, or a
-    timedelta back from now. (Adding an unchanged document does not write it.) tags: only documents that have
-    all of these tags.
+    similarity; None uses the profile's. since: only documents written at or after this time: a datetime, a
+    timedelta back from now, or a text: 7d, a date, or a time (RFC 3339). (Adding an unchanged document does
+    not write it.) tags: only documents that have all of these tags.
     """
 
     k: int | None = None

@@ -11,11 +11,11 @@ from simhbase.admin.stats import estimated_documents, measure
 from simhbase.errors import UsageError
 from simhbase.index import Index
 from simhbase.index.load_log import LoadState, all_loads, forget_load
-from simhbase.index.moment import milliseconds
 from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.reader import expired_before
 from simhbase.index.writer import known_in, remove_older
 from simhbase.model import Moment, Stats
+from simhbase.moment import milliseconds
 from simhbase.progress import Progress, counting, no_progress
 
 

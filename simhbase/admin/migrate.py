@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
+from typing import Literal
 
 from simhbase.admin.removal import Agree, Removal
-from simhbase.admin.tables import open_like
+from simhbase.admin.tables import open_like, require_ttl
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.index import rows
 from simhbase.index.index import Index, open_index
@@ -57,6 +58,7 @@ def migrate(
     to: str,
     profile: Profile | Mapping[str, object] | None = None,
     *,
+    ttl: int | Literal["never"] | None = None,
     delete_missing: bool = False,
     agree: Agree | None = None,
     progress: Progress = no_progress,
@@ -64,8 +66,10 @@ def migrate(
     """Copy the documents of a store to another one, which may have other drawers. Texts are not needed.
 
     to: URL of the target. If it does not exist, it is created with the profile of the source (in HBase
-    through a Thrift 2 gateway, with regions for as many documents and the same time to live). profile:
-    parameters to change in the target: layout, k, bands, threshold; an existing target must agree.
+    through a Thrift 2 gateway, with regions for as many documents). profile: parameters to change in the
+    target: layout, k, bands, threshold; an existing target must agree. ttl: seconds after which documents
+    expire in the target, or "never", with which an existing target must agree. None: a new target has that of
+    the source.
     delete_missing: also delete documents that the source does not have, except those written during this run.
     agree: called before these are deleted, with their number, which takes another pass over the target; may
     raise. progress: reports the rows read.
@@ -77,7 +81,8 @@ def migrate(
     stopped and repeated.
 
     Raises ProfileMismatch for parameters that need the texts, and for a target with other fingerprints;
-    UsageError if both are the same store; the errors of `simhbase.open`.
+    SchemaDiffers for one with another ttl; UsageError if both are the same store; the errors of
+    `simhbase.open`.
     """
     start = monotonic()
     given = given_parameters(profile)
@@ -85,7 +90,10 @@ def migrate(
         stored = read_profile(source.store)
         wanted = stored.profile.reindexed(given)
         documents = source.store.records("documents").approximate_size().rows
-        with open_like(to, wanted, stored, documents, source.store.ttl()) as target:
+        expiring = source.store.ttl() if ttl is None else None if ttl == "never" else ttl
+        with open_like(to, wanted, stored, documents, expiring) as target:
+            if ttl is not None:
+                require_ttl(target.store, expiring)
             require_fitting(source, stored, target, changed_parameters(given, wanted))
             with counting(progress, "documents", lambda: documents) as note:
                 report = Migration(source, target, delete_missing, agree, progress=note).run()

@@ -141,7 +141,8 @@ def create(
         with index:
             stored = index.profile
             stored.require(given)
-            _require_ttl(index.store, ttl)
+            if ttl is not None and not is_in_hbase(url):  # there attributes were compared
+                require_ttl(index.store, ttl)
     return CreatedTables(url, stored, tuple(created), (*warnings, *_drawer_warnings(documents, stored)))
 
 
@@ -159,7 +160,8 @@ def check(url: str, *, compression: str | None = None, ttl: int | None = None) -
         compared, unknown = _compare_attributes(url, wanted)
         warnings = hbase.table_warnings(url) if hbase.has_administration(url) else []
     with open_index(url, access="read") as index:
-        _require_ttl(index.store, ttl)
+        if ttl is not None and not is_in_hbase(url):
+            require_ttl(index.store, ttl)
         _ = index.fingerprinter
         warnings += index.store.warnings()
     return CheckedTables(url, compared, unknown, len(probes()), tuple(warnings))
@@ -254,17 +256,19 @@ def _created(url: str, profile: Profile, ttl: int | None, like: StoredProfile | 
         raise
 
 
-def _require_ttl(store: Store, ttl: int | None) -> None:
-    """Raises SchemaDiffers if an embedded store has another time to live. (HBase tables are compared by
-    attributes.)"""
-    if ttl is None or keeps_hints(store) or store.ttl() == ttl:
+def require_ttl(store: Store, ttl: int | None) -> None:
+    """Raises SchemaDiffers if a store has another time to live."""
+    if (stored := store.ttl()) == ttl:
         return
-    stored = store.ttl()
-    there = "never expire" if stored is None else f"expire after {_duration(stored)}"
-    raise SchemaDiffers(
-        f"documents of {store.url} {there}, and not after {_duration(ttl)}. This cannot be changed: "
-        "create another store, and copy the documents to it (simhbase migrate)"
+    change = (
+        "Alter the TTL of all its families in HBase, or name another store"
+        if keeps_hints(store)
+        else "This cannot be changed: create another store, and copy the documents to it (simhbase migrate)"
     )
+    there, wanted = (
+        "never expire" if each is None else f"expire after {_duration(each)}" for each in (stored, ttl)
+    )
+    raise SchemaDiffers(f"documents of {store.url} {there}, and should {wanted}. {change}")
 
 
 def _duration(seconds: int) -> str:

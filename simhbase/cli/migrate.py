@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -13,12 +14,16 @@ from simhbase.admin.salvage import Loss
 from simhbase.admin.salvage import salvage as rescue
 from simhbase.cli.consent import Consent, consent_options
 from simhbase.cli.inputs import DONE_WITH_REJECTS
-from simhbase.cli.options import command, option, profile_options, store_option
+from simhbase.cli.options import command, converted, option, profile_options, seconds, store_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.corpus.outputs import OutputFile, files_in_place
 from simhbase.errors import UsageError
 from simhbase.progress import show_progress
 from simhbase.wire import encode_any_text
+
+
+def _ttl(typed: str) -> int | Literal["never"]:
+    return "never" if typed == "never" else seconds(typed)
 
 
 @command(
@@ -32,6 +37,12 @@ Examples:
 @store_option
 @option("--to URL", "Store to copy to; created if missing.", group="Store", required=True)
 @profile_options
+@option(
+    "--ttl TIME",
+    "Documents expire in --to this long after their last write, e.g. 30d, or never. [default: as in --store]",
+    group="Store",
+    callback=converted(_ttl),
+)
 @option("--delete-missing", "Also delete from --to what is no longer in --store.")
 @option(
     "--salvage FILE",
@@ -44,6 +55,7 @@ def migrate(
     url: str,
     to: str,
     profile: Mapping[str, object],
+    ttl: int | Literal["never"] | None,
     delete_missing: bool,
     salvage: Path | None,
     consent: Consent,
@@ -68,6 +80,8 @@ def migrate(
                 "--salvage cannot be combined with --delete-missing or --dry-run: what a damaged store lacks "
                 "may have been in it"
             )
+        if ttl is not None:
+            raise UsageError("--salvage keeps the time to live: give --ttl to a later 'simhbase migrate'")
         _salvage(url, to, profile, salvage, consent, output)
         return
     if consent.dry_run:
@@ -77,7 +91,11 @@ def migrate(
         output.summary({"would_delete": removal.removed, "documents": removal.of})
         return
     report = copy(
-        url, to, profile, delete_missing=delete_missing, agree=consent.agree, progress=show_progress
+        *(url, to, profile),
+        ttl=ttl,
+        delete_missing=delete_missing,
+        agree=consent.agree,
+        progress=show_progress,
     )
     output.summary(report)
     if report.expired:

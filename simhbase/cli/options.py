@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import click
 
 from simhbase.cli.output import fail
 from simhbase.errors import BadInput, UsageError
+from simhbase.moment import UNITS, at, milliseconds, milliseconds_to_come, now
 
 if TYPE_CHECKING:
     from simhbase.corpus.record import Base
@@ -141,9 +142,6 @@ def count(typed: str) -> int:
     return int(number)
 
 
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-
-
 def seconds(text: str) -> int:
     """A duration such as 90, 30m or 7d. Raises UsageError."""
     found = re.fullmatch(r"(\d{1,10})([smhdw]?)", text)
@@ -151,34 +149,17 @@ def seconds(text: str) -> int:
         raise UsageError(
             f"{text!r} is not a duration: use a number of seconds, or one with s, m, h, d or w (30d)"
         )
-    return int(found[1]) * _UNITS[found[2]]
+    return int(found[1]) * UNITS[found[2] or "s"]
 
 
 def past(text: str) -> datetime:
-    """A time in the past: a duration before now, or a date. Raises UsageError."""
-    return _time(text, -1)
+    """A time in the past: a duration before now, a date or a time. Raises UsageError."""
+    return at(milliseconds(text, now()))
 
 
 def future(text: str) -> datetime:
-    """A time in the future: a duration from now, or a date. Raises UsageError."""
-    return _time(text, 1)
-
-
-def _time(text: str, direction: int) -> datetime:
-    now = datetime.now().astimezone()
-    try:
-        if re.fullmatch(r"\d+[smhdw]", text):
-            found = now + direction * timedelta(seconds=seconds(text))
-        else:
-            found = datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError) as error:
-        raise UsageError(
-            f"{text!r} is not a time: use a number with s, m, h, d or w (90d), or a date (2026-01-31, "
-            "2026-01-31T18:00)"
-        ) from error
-    if (found > now) if direction < 0 else (found <= now):
-        raise UsageError(f"{text!r} is not in the {'past' if direction < 0 else 'future'}")
-    return found
+    """A time in the future: a duration from now, a date or a time. Raises UsageError."""
+    return at(milliseconds_to_come(text, now()))
 
 
 def part(text: str) -> Any:

@@ -14,13 +14,13 @@ from simhbase.drawers.rowkeys import FLAG
 from simhbase.drawers.scheme import Bounds
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
-from simhbase.index.moment import milliseconds
 from simhbase.index.mute import NOTHING_HIDDEN
 from simhbase.index.reader import Led, Reader, expired_before, led_to, sketches_of
 from simhbase.index.rows import PendingCell
 from simhbase.index.tags import required_tags
 from simhbase.index.writer import Known, known
 from simhbase.model import Candidate, Drawer, Explanation, Fingerprint, Match, Query, Verdict
+from simhbase.moment import milliseconds
 from simhbase.stores.base import DrawerRows, HintingStore, Store, keeps_hints
 
 MOST_CANDIDATES = 100

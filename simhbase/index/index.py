@@ -37,7 +37,6 @@ from simhbase.index import rows
 from simhbase.index.claim import TIMEOUT, Claimed, Claimer, QueuedClaims, claimer_for
 from simhbase.index.claim_batch import NO_LOAD, ClaimKind, LoadRun
 from simhbase.index.explain import explain
-from simhbase.index.moment import at, milliseconds, milliseconds_to_come
 from simhbase.index.mute import Hidden, MuteList, Name, require_valid
 from simhbase.index.reader import (
     DRAWER_LIMIT,
@@ -69,6 +68,7 @@ from simhbase.model import (
     StoredDocument,
     StoredPage,
 )
+from simhbase.moment import at, milliseconds, milliseconds_to_come
 from simhbase.profile import SHORT, TABLE_BITS, Profile, given_parameters, make_profile
 from simhbase.progress import Progress, counting, length, no_progress
 from simhbase.stores import create_store, open_store
@@ -449,11 +449,12 @@ class Index:
         """Hide documents from lookups: by id, or all documents with a fingerprint, stored now or later.
         Returns how many entries are new; the others are replaced.
 
-        until: when this ends: a datetime, or a timedelta from now; None: never. note: one line for readers of
-        the list. Muted documents stay stored, but nothing is a duplicate of them: any number of texts with a
-        muted fingerprint can be claimed. Takes effect here at once, in other processes within five seconds.
-        Documents muted by id count towards the limits of a lookup. Raises ReadOnly, and UsageError for
-        invalid entries and for a list of more than 1 MiB (about ten thousand entries).
+        until: when this ends: a datetime, a timedelta from now, or a text (30d, a date, a time of RFC 3339);
+        None: never. note: one line for readers of the list. Muted documents stay stored, but nothing is a
+        duplicate of them: any number of texts with a muted fingerprint can be claimed. Takes effect here at
+        once, in other processes within five seconds. Documents muted by id count towards the limits of a
+        lookup. Raises ReadOnly, and UsageError for invalid entries and for a list of more than 1 MiB (about
+        ten thousand entries).
         """
         self._require_writable()
         names, values = _several(ids, "ids"), _fingerprints(fingerprints).tolist()

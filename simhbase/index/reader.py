@@ -23,13 +23,13 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import TextFingerprint
 from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.index import rows
-from simhbase.index.moment import milliseconds
 from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.rows import Entry
 from simhbase.index.tags import Tags, required_tags
 from simhbase.index.writer import Known, alive_since, batch_of, first_listed, first_sketch, known
 from simhbase.metrics import Metrics
 from simhbase.model import Fingerprint, Lookup, Match, Query
+from simhbase.moment import milliseconds
 from simhbase.slices import bounded_slices, ranges
 from simhbase.stores.base import (
     Cell,

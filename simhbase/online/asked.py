@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Annotated, ClassVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -14,7 +13,13 @@ from simhbase.model import MOST_IN_NOTE, ClaimMode, Document, Fingerprint
 
 Distance = Annotated[int, Meta(ge=0, le=1 << 16, description="Maximum Hamming distance in bits (simhash).")]
 Similarity = Annotated[float, Meta(ge=0, le=1, description="Minimum estimated Jaccard similarity.")]
-Time = Annotated[datetime, Meta(tz=True, description="A time with its zone (RFC 3339).")]
+Time = Annotated[
+    str,
+    Meta(
+        description="A time with its zone (RFC 3339), a date (in UTC), or a duration back from now, for "
+        "`until` from now on: 30d, 12h, 90m."
+    ),
+]
 Tags = Annotated[dict[str, str], Meta(description="Names and values.")]
 Tag = Annotated[str, Meta(pattern="^[^=]+=", description="NAME=VALUE.")]
 Seconds = Annotated[float, Meta(ge=0, le=3600)]
@@ -168,8 +173,7 @@ class UnmuteRequest(AnyRequest, frozen=True):
 
 
 def from_address(given: Iterable[tuple[str, str]], kind: type[AnyRequest]) -> dict[str, object]:
-    """Query parameters for wire.convert. A time stays a string: as a number it would mean seconds since
-    1970."""
+    """Query parameters for wire.convert."""
     values: dict[str, object] = {}
     several: dict[str, list[str]] = {}
     for name, value in given:

@@ -6,12 +6,11 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from simhbase.model import StoredDocument
+from simhbase.model import Moment, StoredDocument
 from simhbase.online.client import CONNECTIONS, Client
 
 P = ParamSpec("P")
@@ -79,7 +78,7 @@ class AsyncClient:
     status = _awaited(Client.status)
 
     async def stored(
-        self, since: datetime | None = None, tags: Mapping[str, str] | None = None
+        self, since: Moment | None = None, tags: Mapping[str, str] | None = None
     ) -> AsyncIterator[StoredDocument]:
         """Iterate over the stored documents, as `Client.stored`."""
         documents = self._client.stored(since, tags)

@@ -7,7 +7,6 @@ import random
 import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -51,12 +50,14 @@ from simhbase.model import (
     Explanation,
     Fingerprint,
     Lookup,
+    Moment,
     Muted,
     Query,
     Rejected,
     StoredDocument,
     StoredPage,
 )
+from simhbase.moment import at, milliseconds, milliseconds_to_come, now
 from simhbase.online import answers
 from simhbase.online.in_time import ResponseInTime
 from simhbase.urls import refuse_secret
@@ -153,11 +154,10 @@ class Client:
         *,
         k: int | None = None,
         min_similarity: float | None = None,
-        since: datetime | None = None,
+        since: Moment | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Lookup:
-        """Find the documents near a text, nearest first. k, min_similarity, since, tags: as in Query; since
-        must be a datetime."""
+        """Find the documents near a text, nearest first. k, min_similarity, since, tags: as in Query."""
         return self.find_many([text], k=k, min_similarity=min_similarity, since=since, tags=tags)[0]
 
     def find_many(
@@ -166,7 +166,7 @@ class Client:
         *,
         k: int | None = None,
         min_similarity: float | None = None,
-        since: datetime | None = None,
+        since: Moment | None = None,
         tags: Mapping[str, str] | None = None,
         id_field: str = "id",
         text_field: str = "text",
@@ -249,7 +249,7 @@ class Client:
         return self._of_document("GET", id, "", StoredDocument)
 
     def stored(
-        self, since: datetime | None = None, tags: Mapping[str, str] | None = None
+        self, since: Moment | None = None, tags: Mapping[str, str] | None = None
     ) -> Iterator[StoredDocument]:
         """Iterate over the stored documents, like `Index.stored`, with a request for each thousand."""
         given = _address(Query(since=since, tags=tags or {}))
@@ -298,14 +298,14 @@ class Client:
         self,
         ids: Iterable[str] = (),
         fingerprints: Iterable[int] = (),
-        until: datetime | None = None,
+        until: Moment | None = None,
         note: str = "",
     ) -> int:
         """Hide documents from lookups, like `Index.mute`. After a retry, new entries may not be counted."""
         given = {
             "ids": list(ids),
             "fingerprints": list(map(Fingerprint, fingerprints)),
-            "until": None if until is None else until.astimezone(),
+            "until": None if until is None else at(milliseconds_to_come(until, now())),
             "note": note,
         }
         return self._call("POST", "/v1/muted", answers.Added, given).added
@@ -481,11 +481,9 @@ def _address(query: Query) -> list[tuple[str, str]]:
 
 def _bounds(query: Query) -> dict[str, int | float | str]:
     """The given bounds as request parameters."""
-    if not isinstance(query.since, datetime | None):
-        raise UsageError(f"since = {query.since!r}: must be a datetime")
     given = {
         "k": query.k,
         "min_similarity": query.min_similarity,
-        "since": None if query.since is None else query.since.astimezone().isoformat(),
+        "since": None if query.since is None else at(milliseconds(query.since, now())).isoformat(),
     }
     return {name: value for name, value in given.items() if value is not None}

@@ -18,7 +18,8 @@ from simhbase.errors import Overloaded
 from simhbase.index import Index
 from simhbase.index.reader import IDS_LIMIT
 from simhbase.logs import logger
-from simhbase.model import Comparison, Explanation, Lookup, Query, Stats, StoredDocument, StoredPage
+from simhbase.model import Comparison, Explanation, Lookup, Moment, Query, Stats, StoredDocument, StoredPage
+from simhbase.moment import of_text
 from simhbase.online import answers, asked
 from simhbase.online.calls import Calls, source, within
 from simhbase.online.failures import NotStored, TooLarge
@@ -71,7 +72,7 @@ class Service:
         texts = given.all()
         self._require_batch(texts)
         self._require_short(texts)
-        query = Query(given.k, given.min_similarity, given.since, given.tags)
+        query = Query(given.k, given.min_similarity, _time(given.since), given.tags)
         most = max(1, self._limits.matches // max(1, len(texts)))  # of each, and so of what is read for it
         ids_limit = most if most < IDS_LIMIT else None
         found = await self._lookups.afind_many(
@@ -109,7 +110,7 @@ class Service:
     async def stored(self, given: asked.StoredRequest) -> StoredPage:
         """Returns the stored documents, a page at a time, in no particular order. For the next page, send
         `after` of the answer; it is null at the end."""
-        query = given.since, given.tags, given.after, given.limit
+        query = _time(given.since), given.tags, given.after, given.limit
         return await self._calls.run(self._index.stored_page, *query)
 
     async def get(self, given: asked.DocumentRequest) -> StoredDocument:
@@ -127,7 +128,7 @@ class Service:
 
     async def neighbours(self, given: asked.NeighboursRequest) -> answers.Neighbours:
         """Finds the documents near a stored one. Send a slash in the id as %2F."""
-        query = Query(given.k, given.min_similarity, given.since, given.tags)
+        query = Query(given.k, given.min_similarity, _time(given.since), given.tags)
         (found,) = await self._lookups.afind_ids([given.id], query, self._limits.seconds, source=source.get())
         if found.fingerprint is None:
             raise NotStored
@@ -142,7 +143,7 @@ class Service:
         """Adds documents and fingerprints to the mute list, or replaces their entries. Ids need not be stored
         yet."""
         self._require_batch([*given.ids, *given.fingerprints])
-        entries = given.ids, given.fingerprints, given.until, given.note
+        entries = given.ids, given.fingerprints, _time(given.until), given.note
         added = await self._calls.run(self._index.mute, *entries)
         return answers.Added(added, tuple(await self._calls.run(self._index.not_stored, given.ids)))
 
@@ -238,6 +239,11 @@ class Service:
                 f"the texts have {sum(sizes):,} characters in total, at most {REQUEST_CHARACTERS * most:,} "
                 "are allowed in one request"
             )
+
+
+def _time(given: str | None) -> Moment | None:
+    """A point in time of a request, whose client may live in another zone. Raises UsageError."""
+    return None if given is None else of_text(given, UTC)
 
 
 def _cut(lookup: Lookup, most: int) -> Lookup:

@@ -102,6 +102,8 @@ def _backend(url: str) -> ModuleType:
     if not colon or scheme not in _BACKENDS:
         known = ", ".join(f"{name}:" for name in _BACKENDS)
         hint = "" if colon else f"; did you mean 'rocksdb:{url}'?"
+        if scheme in ("http", "https"):
+            hint = ". A service is asked by simhbase.Client(URL), or by any HTTP client (docs/service.md)"
         raise UsageError(f"no store {url!r}: a store's URL starts with one of {known}{hint}")
     try:
         return import_module(_BACKENDS[scheme])

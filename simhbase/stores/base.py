@@ -15,7 +15,6 @@ ReadOnly, StoreFailed. Every write may be repeated after a retryable error.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from simhbase.drawers.layout import Layout
 from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.model import Size
+from simhbase.moment import now as now
 from simhbase.progress import Progress, no_progress
 from simhbase.stores.strings import Strings
 
@@ -43,11 +43,6 @@ ATOMIC_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "meta")
 TTL_ROW = b"ttl"  # in meta of atomic stores: seconds as decimal digits, put when a store is created
 PART_ROWS = 1 << 18  # approximate size of one part of a read
 LARGEST_COMMIT = 1 << 17  # new documents of one step; many are ingested as files
-
-
-def now() -> int:
-    """This machine's time in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

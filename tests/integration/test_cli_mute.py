@@ -85,7 +85,7 @@ def test_what_is_shown_says_when_an_entry_ends_and_why(tmp_path):
         (["add"], "give ids or --fingerprint"),
         (["remove"], "give ids or --fingerprint"),
         (["add", ""], "the id is empty"),
-        (["add", "a", "--until", "2020-01-31"], "'2020-01-31' is not in the future"),
+        (["add", "a", "--until", "2020-01-31"], "2020-01-31 is in the past: give a time in the future"),
         (["add", "a", "--note", "one\ntwo"], "a note is one line"),
     ],
 )

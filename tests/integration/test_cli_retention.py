@@ -99,7 +99,7 @@ def test_a_time_that_is_to_come_is_a_usage_error(tmp_path, made):
     load(tmp_path, made)
     done = run("delete", "--older-than", "9999-01-01", *STORE, cwd=tmp_path)
     assert done.returncode == 2
-    assert b"'9999-01-01' is not in the past" in done.stderr
+    assert b"9999-01-01 is in the future: give a time in the past" in done.stderr
 
 
 def test_deleting_what_is_older_of_what_is_not_there_exits_10(tmp_path):
@@ -185,10 +185,26 @@ def test_a_store_keeps_the_time_to_live_it_was_created_with(tmp_path):
     for command in ("create", "check"):
         done = run("tables", command, "--ttl", "1d", *STORE, cwd=tmp_path)
         assert done.returncode == 14
-        assert b"expire after 30 days, and not after 1 day. This" in done.stderr
+        assert b"expire after 30 days, and should expire after 1 day. This" in done.stderr
     result("tables", "create", "--store", "rocksdb:t.db", cwd=tmp_path)
     done = run("tables", "check", "--ttl", "1d", "--store", "rocksdb:t.db", cwd=tmp_path)
-    assert b"documents of rocksdb:t.db never expire, and not after 1 day" in done.stderr
+    assert b"documents of rocksdb:t.db never expire, and should expire after 1 day" in done.stderr
+
+
+def test_a_copy_has_the_time_to_live_that_is_asked_for(tmp_path, made):
+    result("tables", "create", "--ttl", "30d", *STORE, cwd=tmp_path)
+    result("load", documents(tmp_path / "a.jsonl", [made]), *STORE, cwd=tmp_path)
+    for name, ttl, expected in ("t", "90d", 90 * 86400), ("u", "never", None):
+        to = ("--to", f"rocksdb:{name}.db", "--ttl", ttl)
+        for _ in range(2):
+            result("migrate", *STORE, *to, cwd=tmp_path)
+        described = result("tables", "describe", "--store", f"rocksdb:{name}.db", cwd=tmp_path)
+        assert described.get("ttl") == expected
+    done = run("migrate", *STORE, "--to", "rocksdb:t.db", "--ttl", "30d", cwd=tmp_path)
+    assert done.returncode == 14
+    assert b"documents of rocksdb:t.db expire after 90 days, and should expire after 30 days" in done.stderr
+    done = run("migrate", *STORE, "--to", "rocksdb:v.db", "--ttl", "1d", "--salvage", "lost", cwd=tmp_path)
+    assert (done.returncode, b"--salvage keeps the time to live" in done.stderr) == (2, True)
 
 
 def test_a_time_to_live_is_that_of_the_store_it_is_copied_to(tmp_path, made):

@@ -230,6 +230,8 @@ def test_what_is_no_profile_or_no_url_is_refused_with_what_to_write(tmp_path):
             simhbase.open(f"rocksdb:{tmp_path}/store", create=create)
     with pytest.raises(UsageError, match=f"'rocksdb:{tmp_path}/store'"):
         simhbase.open(tmp_path / "store", create=Profile(verify=False))
+    with pytest.raises(UsageError, match=r"A service is asked by simhbase\.Client\(URL\)"):
+        simhbase.open("http://localhost:8000")
     with pytest.raises(UsageError, match=r"did you mean 'rocksdb:news\.db'"):
         simhbase.open("news.db")
     assert not (tmp_path / "store").exists()

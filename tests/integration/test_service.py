@@ -91,12 +91,15 @@ def test_several_texts_are_answered_in_their_order_and_those_without_a_fingerpri
 def test_bounds_reach_the_lookup(service: Service) -> None:
     (text,) = texts(1, seed=3)
     add(service, bounded=text)
-    assert matches(service, text, k=0, since="2020-01-01T00:00:00Z") != []
+    for since in ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00+08:00", "2020-01-01", "7d", "1h"):
+        assert matches(service, text, k=0, since=since) != []
     refused = service.post("/v1/find", {"text": text, "k": 9})
     assert (refused.status, refused.code) == (422, "invalid")
     assert "0 to 3 with layout 5x2" in refused.body.decode()
     assert service.post("/v1/find", {"text": text, "since": "9000-01-01T00:00:00Z"}).status == 422
-    assert service.post("/v1/find", {"text": text, "since": "2020-01-01T00:00:00"}).status == 422
+    for since, said in {"2020-01-01T00:00:00": "has no time zone", "yesterday": "is not a time"}.items():
+        refused = service.post("/v1/find", {"text": text, "since": since})
+        assert (refused.status, said in refused.body.decode()) == (422, True)
 
 
 def test_documents_come_as_lines_of_json_too(service: Service) -> None:

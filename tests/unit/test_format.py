@@ -17,12 +17,12 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.sketches import fingerprints
 from simhbase.index import rows
 from simhbase.index.load_log import LoadLog
-from simhbase.index.moment import at
 from simhbase.index.mute import MuteList
 from simhbase.index.rows import BatchRow, Entry, Obsolete, PendingCell, State
 from simhbase.index.stored_profile import write_profile
 from simhbase.jobs.checkpoints import BatchDecision
 from simhbase.model import Fingerprint, Muted
+from simhbase.moment import at
 from simhbase.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.checked import checked

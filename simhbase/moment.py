@@ -3,7 +3,9 @@ mute ends)."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import re
+import time
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from simhbase.errors import UsageError
 from simhbase.model import Moment
@@ -11,6 +13,13 @@ from simhbase.model import Moment
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 LATEST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // MILLISECOND  # later ones overflow in some time zones
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}  # seconds
+_DURATION = re.compile("([0-9]{1,10})([smhdw])")
+
+
+def now() -> int:
+    """This machine's time in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 def milliseconds(moment: Moment, now: int) -> int:
@@ -41,12 +50,34 @@ def since_epoch(moment: datetime) -> int:
     return (moment - EPOCH) // MILLISECOND
 
 
+def of_text(text: str, zone: tzinfo | None = None) -> datetime | timedelta:
+    """A duration (90d), a date (2026-01-31), or a time of ISO 8601 or RFC 3339 (2026-01-31T18:00Z). zone: of
+    dates, and a time must name its own; None: both may be of this machine's zone. Raises UsageError."""
+    try:
+        if found := _DURATION.fullmatch(text):
+            return timedelta(seconds=int(found[1]) * UNITS[found[2]])
+        moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{text!r} is not a time: use a number with s, m, h, d or w (90d), a date (2026-01-31), or a "
+            "time of RFC 3339 (2026-01-31T18:00:00Z)"
+        ) from error
+    if zone is None or moment.tzinfo:
+        return moment
+    if ":" in text or "T" in text:
+        raise UsageError(f"{text!r} has no time zone: put Z behind it for UTC, or an offset such as +08:00")
+    return moment.replace(tzinfo=zone)
+
+
 def _at(moment: Moment, now: int, sign: int, means: str) -> int:
     if not isinstance(moment, Moment):
-        raise UsageError(f"{moment!r} is not a time: give a datetime, or a timedelta for {means}")
+        raise UsageError(f"{moment!r} is not a time: give a datetime, a text, or a timedelta for {means}")
     try:
-        if isinstance(moment, datetime):
-            return since_epoch(moment.astimezone(UTC))
-        return now + sign * (moment // MILLISECOND)
+        found = of_text(moment) if isinstance(moment, str) else moment
+        if isinstance(found, datetime):
+            return since_epoch(found.astimezone(UTC))
+        return now + sign * (found // MILLISECOND)
     except (OverflowError, ValueError, OSError) as error:
+        if isinstance(error, UsageError):
+            raise
         raise UsageError(f"{moment!r} is out of range") from error
