@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Future
+from concurrent.futures import Future
 from concurrent.futures.thread import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 # Per worker, of items that are being processed, wait or are done: enough work for the time of a large write.
 AHEAD = 16
 AHEAD_SIZE = 8 << 20  # their total size: processing one takes several times its size
-LOOKED_AT = 1.0  # seconds between checks that workers are alive, and that no signal has come
+LOOKED_AT = 1.0  # seconds between checks that no signal has come
 
 
 def map_in_threads(
@@ -68,10 +68,8 @@ def results_in_order(
     items: Iterable[Item],
     workers: int,
     size: Callable[[Item], int],
-    has_died: Callable[[], bool] = lambda: False,
 ) -> Iterator[Result]:
-    """The results of items that `submit` hands to workers. has_died: True if a worker has; then raises
-    BrokenExecutor."""
+    """The results of items that `submit` hands to workers."""
     pending: deque[tuple[Future[Result], int]] = deque()
     for item in items:
         with _signals_blocked():
@@ -81,24 +79,19 @@ def results_in_order(
             or len(pending) >= AHEAD * workers
             or sum(size for _, size in pending) >= AHEAD_SIZE * workers
         ):
-            yield _result(pending.popleft()[0], has_died)
+            yield _result(pending.popleft()[0])
     while pending:
-        yield _result(pending.popleft()[0], has_died)
+        yield _result(pending.popleft()[0])
 
 
-def _result(future: Future[Result], has_died: Callable[[], bool]) -> Result:
-    """The result of a worker. Raises BrokenExecutor even if a worker died while writing a result: the
-    executor would wait forever, as other workers keep the pipe open."""
+def _result(future: Future[Result]) -> Result:
+    """The result of a worker."""
     while True:
-        # Check the workers first: a result finished before a death arrives a moment later.
-        died = has_died()
         try:
             return future.result(timeout=LOOKED_AT)
         except TimeoutError:
             if future.done():  # just now, or the function raised TimeoutError
                 return future.result()
-            if died:
-                raise BrokenExecutor from None
 
 
 @contextmanager

@@ -58,6 +58,16 @@ class Parser:
         """A record or reject for every item of a chunk, in order."""
         return [each for item in items for each in (self._parsed(item) if isinstance(item, Raw) else (item,))]
 
+    def lost(self, item: Raw | Record | Reject, reason: str) -> Raw | Record | Reject:
+        """The reject of a record whose text could not be extracted. reason: why."""
+        if not isinstance(item, Raw):
+            return item
+        record_id = None
+        with suppress(BadInput):
+            if self.options.id_from != "text":
+                record_id = self._id(item, self._given_id(item, self._fields(item)))
+        return Reject(item.source, item.line, record_id, f"the text of the page was not extracted: {reason}")
+
     def texts(self, chunk: ReadItems) -> tuple[list[str], list[Reject], Counter[str]]:
         """The texts of a chunk, its rejects, and the number of texts by source."""
         items = self.parse(chunk)
@@ -83,7 +93,7 @@ class Parser:
     def _parse(self, raw: Raw) -> Record | Reject:
         record_id = None
         try:
-            fields = _Object.of(self._decode(raw, raw.data)) if raw.holds == "json" else None
+            fields = self._fields(raw)
             if self.options.id_from != "text":
                 record_id = self._id(raw, self._given_id(raw, fields))
             is_text = self.options.fingerprint_field is None
@@ -99,6 +109,10 @@ class Parser:
             return Record(raw.source, raw.line, name, *found)
         except BadInput as error:
             return Reject(raw.source, raw.line, record_id, str(error))
+
+    def _fields(self, raw: Raw) -> _Object | None:
+        """Its object, None if the format has no JSON."""
+        return _Object.of(self._decode(raw, raw.data)) if raw.holds == "json" else None
 
     def _decode(self, raw: Raw, data: bytes) -> str:
         if raw.encoding == AS_GIVEN:
@@ -145,8 +159,7 @@ class Parser:
         texts = []
         for part in self._joined(raw) or [raw]:
             with suppress(BadInput):
-                fields = _Object.of(self._decode(part, part.data)) if part.holds == "json" else None
-                value = self._content(part, fields)
+                value = self._content(part, self._fields(part))
                 if isinstance(value, str):
                     texts.append(value)
         return texts

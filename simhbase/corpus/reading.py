@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
 NOTES = 10  # shown about sources
+PAGE_SECONDS = 60.0  # of processor time, for a page; ordinary ones take a hundredth of a second
 _NOT_WORTH_WORKERS = 2  # chunks, whose pages take less time than starting a worker process
 _WORTH_WORKERS = 4 << 20  # bytes of a chunk from which workers are started for a single one
 
@@ -67,22 +68,24 @@ def extracted(
     chunks: Iterator[Chunk], options: InputOptions, processes: int | None = None
 ) -> Generator[ReadItems, None, None]:
     """Chunks of HTML pages parsed by worker processes, because the libraries for it hold the interpreter, and
-    a page may hang them; other chunks, and a few small ones, as they are.
+    a page may hang or crash them: then it is a reject. Other chunks, and a few small ones, as they are.
 
     Close it, or wrap it in `contextlib.closing`, to stop the processes. Raises as `map_in_processes`.
     """
     first = deque(islice(chunks, _NOT_WORTH_WORKERS + 1))
     are_few = len(first) <= _NOT_WORTH_WORKERS and all(size_of(chunk) <= _WORTH_WORKERS for chunk in first)
     given_away = (first.popleft() for _ in range(len(first)))  # without keeping references to them
-    processes = 1 if are_few else processes or usable_processes()
-    if processes == 1:
-        yield from chain(given_away, chunks)
+    rest: Iterator[ReadItems] = chain(given_away, chunks)
+    if are_few:
+        yield from rest
         return
     from simhbase.workers import map_in_processes  # takes time to load
 
-    parse, has_pages = Parser(options).parse, partial(_has_pages, is_html=options.html)
-    rest: Iterator[ReadItems] = chain(given_away, chunks)
-    with closing(map_in_processes(parse, rest, processes, size_of, has_pages)) as results:
+    parser, has_pages = Parser(options), partial(_has_pages, is_html=options.html)
+    number = usable_processes() if processes is None else processes
+    with closing(
+        map_in_processes(parser.parse, rest, number, parser.lost, PAGE_SECONDS, size_of, has_pages)
+    ) as results:
         yield from results
 
 

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import count, islice
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,12 +21,45 @@ from simhbase.errors import SimhbaseError, UsageError
 from simhbase.parallel import AHEAD, AHEAD_SIZE, map_in_threads
 from simhbase.workers import map_in_processes
 
-POOLS = pytest.mark.parametrize(
-    ("map_in_order", "workers"), [(map_in_threads, 1), (map_in_threads, 2), (map_in_processes, 2)]
-)
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 REPOSITORY = Path(__file__).parents[2]
 LARGE = 20 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class Each:
+    """A function of one item as one of chunks."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, items: Sequence[Any]) -> list[Any]:
+        return [self.function(item) for item in items]
+
+
+def named(item: Any, reason: str) -> str:
+    return f"{item}: {reason}"
+
+
+def in_processes(function, items, workers, size=lambda _: 0, seconds=60.0, chosen=lambda _: True):
+    """map_in_processes over chunks of one item each."""
+    chunks = ([item] for item in items)
+    results = map_in_processes(
+        Each(function),
+        chunks,
+        workers,
+        named,
+        seconds,
+        lambda chunk: size(chunk[0]),
+        lambda chunk: chosen(chunk[0]),
+    )
+    with closing(results):
+        for chunk in results:
+            yield chunk[0]
+
+
+POOLS = pytest.mark.parametrize(
+    ("map_in_order", "workers"), [(map_in_threads, 1), (map_in_threads, 2), (in_processes, 2)]
+)
 
 
 def double(number: int) -> int:
@@ -66,6 +102,41 @@ def die_at_three(number: int) -> int:
     return number
 
 
+def killed_if_even(number: int) -> int:
+    if number % 2 == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def hang_at_three(number: int) -> int:
+    while number == 3:
+        pass
+    return number
+
+
+def holds_the_interpreter(number: int) -> int:
+    if number:
+        re.match("(a*)*b", "a" * 60)  # takes ages, and looks at no signal
+    return number
+
+
+def a_tenth_of_a_second(number: int) -> int:
+    start = time.process_time()
+    while time.process_time() - start < 0.1:
+        pass
+    return number
+
+
+class Unreadable:
+    """A function that a worker cannot unpickle."""
+
+    def __call__(self, number: int) -> int:
+        return number
+
+    def __reduce__(self):
+        return fail_at_three, (3,)
+
+
 def comes_true(check: Callable[[], bool], limit: float = 60) -> bool:
     """Whether `check` comes true before a limit that only a hang reaches."""
     deadline = time.monotonic() + limit
@@ -102,7 +173,7 @@ def test_one_thread_is_this_one_and_several_are_others():
 
 
 def test_worker_processes_are_others():
-    assert os.getpid() not in set(map_in_processes(process_id, range(8), 2))
+    assert os.getpid() not in set(in_processes(process_id, range(8), 2))
 
 
 def is_even(number: int) -> bool:
@@ -110,7 +181,7 @@ def is_even(number: int) -> bool:
 
 
 def test_items_that_are_not_chosen_come_as_they_are_in_their_places():
-    found = list(map_in_processes(double, range(8), 2, chosen=is_even))
+    found = list(in_processes(double, range(8), 2, chosen=is_even))
     assert found == [2 * number if is_even(number) else number for number in range(8)]
 
 
@@ -124,7 +195,7 @@ def test_endless_items_are_taken_only_a_little_ahead_of_the_results(map_in_order
     results.close()
 
 
-@pytest.mark.parametrize("map_in_order", [map_in_threads, map_in_processes])
+@pytest.mark.parametrize("map_in_order", [map_in_threads, in_processes])
 def test_large_items_are_taken_one_after_the_other_and_medium_ones_two_at_a_time(map_in_order):
     for size, ahead in ((2 * AHEAD_SIZE, 1), (AHEAD_SIZE, 2)):
         taken: list[int] = []
@@ -152,30 +223,61 @@ def test_no_thread_outlives_a_map_however_it_ends():
     assert threading.active_count() == before
 
 
-def test_a_worker_that_dies_is_told_plainly():
-    with pytest.raises(SimhbaseError, match="one of 2 worker processes died"):
-        list(map_in_processes(die_at_three, range(20), 2))
+def map_chunks(function: Callable[[Any], Any], chunks: Iterable[Sequence[Any]], seconds: float = 60.0):
+    with closing(map_in_processes(Each(function), chunks, 2, named, seconds)) as results:
+        return list(results)
 
 
-def test_no_pipe_of_dead_workers_is_closed_twice(monkeypatch):
-    """Another file may have its number by then. Without the fix, the executor's thread fails in this test."""
+def test_an_item_whose_process_dies_is_lost_alone_and_the_others_keep_their_order():
+    chunks = [list(range(start, start + 5)) for start in range(0, 20, 5)]
+    first, *others = map_chunks(die_at_three, chunks)
+    assert (first[:3], first[4:], others) == ([0, 1, 2], [4], chunks[1:])
+    assert first[3].startswith("3: its process died (exit code 9): the system may lack memory")
 
-    def close_late_in_threads(connection: Connection) -> None:
-        handle = connection._handle
-        if threading.current_thread() is not threading.main_thread():
-            time.sleep(0.5)
-        os.close(handle)
 
-    monkeypatch.setattr(Connection, "_close", close_late_in_threads)
-    with pytest.raises(SimhbaseError, match="one of 2 worker processes died"):
-        list(map_in_processes(die_at_three, range(20), 2))
+def test_each_item_that_kills_its_process_is_lost_and_the_signal_named():
+    ((first, *others),) = map_chunks(killed_if_even, [range(6)])
+    assert others[0::2] == [1, 3, 5]
+    assert first.startswith("0: its process died (SIGKILL)")
+    assert [each[:2] for each in others[1::2]] == ["2:", "4:"]
+
+
+def test_an_item_that_hangs_is_lost_within_bounded_time_and_the_others_go_on():
+    start = time.monotonic()
+    found = map_chunks(hang_at_three, [range(5), range(5, 10), [3], [11]], seconds=0.5)
+    reason = (
+        "3: it took more than 0.5 s of processor time: leave it out, or extract its text by another program"
+    )
+    assert found == [[0, 1, 2, reason, 4], [5, 6, 7, 8, 9], [reason], [11]]
+    assert time.monotonic() - start < 30
+
+
+def test_an_item_that_holds_the_interpreter_in_c_hangs_no_longer():
+    assert map_chunks(holds_the_interpreter, [[0, 1, 0]], seconds=0.5)[0][::2] == [0, 0]
+
+
+def test_the_time_of_an_item_is_its_own():
+    """Many items take longer than one may."""
+    assert map_chunks(a_tenth_of_a_second, [range(12)], seconds=0.6) == [list(range(12))]
+
+
+@LINUX
+def test_a_process_killed_between_chunks_or_within_one_leaves_no_process_behind():
+    before = set(children(os.getpid()))
+    map_chunks(die_at_three, [[3], [3], [1]])
+    assert set(children(os.getpid())) - before <= resource_trackers()
+
+
+def test_a_process_that_cannot_start_is_told_plainly():
+    with pytest.raises(SimhbaseError, match=r"worker process died when it started .*exit code 1.*try again"):
+        map_chunks(Unreadable(), [[1]])
 
 
 def test_fewer_than_one_thread_or_process_is_refused():
     with pytest.raises(UsageError, match="threads: must be at least 1, not 0"):
         map_in_threads(double, [1], 0)
     with pytest.raises(UsageError, match="processes: must be at least 1, not 0"):
-        map_in_processes(double, [1], 0)
+        list(in_processes(double, [1], 0))
 
 
 SLEEPERS = """
@@ -183,13 +285,13 @@ import os, sys, time
 from pathlib import Path
 from simhbase.workers import map_in_processes
 
-def sleep(number):
+def sleep(numbers):
     Path(sys.argv[1], str(os.getpid())).touch()
     time.sleep(600)
 
 if __name__ == "__main__":
     try:
-        list(map_in_processes(sleep, range(100), 2))
+        list(map_in_processes(sleep, [[number] for number in range(100)], 2, print, 60))
     except KeyboardInterrupt:
         sys.exit(130)
 """
@@ -250,13 +352,14 @@ def test_ctrl_c_while_workers_start_is_silent_too(tmp_path, delay):
 
 
 def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
 
 
 @LINUX
 def test_leaving_early_ends_the_workers(tmp_path):
     before = set(children(os.getpid()))
-    results = map_in_processes(process_id, count(), 2)
+    results = in_processes(process_id, count(), 2)
     workers = set(islice(results, 20))
     assert workers & set(children(os.getpid()))
     results.close()
@@ -271,31 +374,10 @@ def resource_trackers() -> set[int]:
     }
 
 
-@LINUX
 def test_a_worker_that_dies_within_a_large_result_keeps_nobody_waiting():
-    script = (
-        "from contextlib import closing\n"
-        "from simhbase.errors import SimhbaseError\n"
-        "from simhbase.workers import map_in_processes\n"
-        "from tests.integration.test_parallel import dying_within_its_result\n"
-        "if __name__ == '__main__':\n"
-        "    with closing(map_in_processes(dying_within_its_result, range(6), 2)) as results:\n"
-        "        next(results)\n"
-        "        try:\n"
-        "            next(results)\n"
-        "        except SimhbaseError as error:\n"
-        "            print(error)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=REPOSITORY,
-        check=False,
-        timeout=60,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0
-    assert "one of 2 worker processes died" in done.stdout
+    nothing, *lost = map_chunks(dying_within_its_result, [[0], [1], [2]])
+    assert nothing == [b""]
+    assert [each[0][:26] for each in lost] == ["1: its process died (SIGKI", "2: its process died (SIGKI"]
 
 
 def wait_long(item: bytes) -> int:
@@ -307,7 +389,7 @@ def wait_long(item: bytes) -> int:
 def test_leaving_while_a_large_item_is_on_its_way_keeps_nobody_waiting():
     """The pipe to the workers is full, and they end without having read it."""
     items = [b"", *[bytes(1 << 20)] * 5]
-    results = map_in_processes(wait_long, items, 2)
+    results = in_processes(wait_long, items, 2)
     assert next(results) == 0
     thread = threading.Thread(target=results.close, daemon=True)
     thread.start()

@@ -13,6 +13,8 @@ from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions
 from simhbase.corpus.sources import Sources
 from simhbase.workers import map_in_processes
+from tests.command_line import run
+from tests.hostile import REPEATED, page_of
 
 MEMORY_OF_READING = """
 import resource, sys
@@ -39,7 +41,25 @@ def test_workers_parse_the_same_records_in_the_same_order(tmp_path):
     chunks = list(Sources([str(tmp_path), "missing.jsonl"], InputOptions()).chunks())
     alone = list(chain.from_iterable(map(parser.parse, chunks)))
     assert len(alone) == 6001
-    assert list(chain.from_iterable(map_in_processes(parser.parse, chunks, 2))) == alone
+    assert list(chain.from_iterable(map_in_processes(parser.parse, chunks, 2, parser.lost, 60))) == alone
+
+
+def test_a_page_that_takes_too_long_is_a_reject_and_all_others_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("simhbase.corpus.reading.PAGE_SECONDS", 0.3)
+    pages = [f"<p>words of page {number}</p>" for number in range(20)]
+    pages[7] = page_of(REPEATED["formatting"], 15 << 20)
+    rows = [orjson.dumps({"id": f"p{number}", "text": page}) for number, page in enumerate(pages)]
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(b"\n".join(rows))
+    options = "--html", "--processes", 1, "--rejects", "rejects.jsonl"
+    done = run("load", path.name, "--store", "rocksdb:pages.db", *options, cwd=tmp_path)
+    assert done.returncode == 3
+    assert b"rejected    1\n" in done.stdout
+    (reject,) = map(orjson.loads, (tmp_path / "rejects.jsonl").read_bytes().splitlines())
+    assert (reject["line"], reject["id"]) == (8, "p7")
+    assert reject["reason"].startswith(
+        "the text of the page was not extracted: it took more than 0.3 s of processor time"
+    )
 
 
 def memory_of_reading(path: Path) -> tuple[int, int]:
