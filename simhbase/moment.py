@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from simhbase.errors import UsageError
 from simhbase.model import Moment
@@ -64,8 +64,12 @@ def of_text(text: str, zone: tzinfo | None = None) -> datetime | timedelta:
         ) from error
     if zone is None or moment.tzinfo:
         return moment
-    if ":" in text or "T" in text:
-        raise UsageError(f"{text!r} has no time zone: put Z behind it for UTC, or an offset such as +08:00")
+    try:
+        date.fromisoformat(text)
+    except ValueError as error:  # it has a time of day
+        raise UsageError(
+            f"{text!r} has no time zone: put Z behind it for UTC, or an offset such as +08:00"
+        ) from error
     return moment.replace(tzinfo=zone)
 
 

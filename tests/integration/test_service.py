@@ -97,7 +97,11 @@ def test_bounds_reach_the_lookup(service: Service) -> None:
     assert (refused.status, refused.code) == (422, "invalid")
     assert "0 to 3 with layout 5x2" in refused.body.decode()
     assert service.post("/v1/find", {"text": text, "since": "9000-01-01T00:00:00Z"}).status == 422
-    for since, said in {"2020-01-01T00:00:00": "has no time zone", "yesterday": "is not a time"}.items():
+    without_zone = ("2020-01-01T00:00:00", "2020-01-01 00", "2020-01-01_0030", "20200101T00")
+    for since, said in {
+        **dict.fromkeys(without_zone, "has no time zone"),
+        "yesterday": "is not a time",
+    }.items():
         refused = service.post("/v1/find", {"text": text, "since": since})
         assert (refused.status, said in refused.body.decode()) == (422, True)
 
