@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Literal
 
 from simhbase.admin.removal import Agree, Removal
-from simhbase.admin.tables import open_like, require_ttl
+from simhbase.admin.tables import expiry, open_like, require_ttl
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.index import rows
 from simhbase.index.index import Index, open_index
@@ -23,7 +23,8 @@ from simhbase.index.writer import SETTLED, Copied, DocumentBatch, Known, alive_s
 from simhbase.interrupt import defer_interrupts
 from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
-from simhbase.stores.base import Row, keeps_hints
+from simhbase.stores.base import Row, Store, keeps_hints
+from simhbase.stores.hbase.schema import Options
 
 COPIED_AT_ONCE = 1 << 16  # documents; enough that an embedded store ingests new ones as files
 
@@ -38,6 +39,7 @@ class MigrationReport:
     `delete_missing`, does not have them; too_young: of the latter, those left because their versions are
     later than the start of this run (written since, or by a clock that is ahead); a later run deletes them.
     lost_sketches: documents not copied because their sketch is lost; unreadable_rows: in the source.
+    warnings: for the administrator.
     """
 
     documents: int = 0
@@ -51,6 +53,7 @@ class MigrationReport:
     lost_sketches: int = 0
     unreadable_rows: int = 0
     seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
 
 
 def migrate(
@@ -69,7 +72,7 @@ def migrate(
     through a Thrift 2 gateway, with regions for as many documents). profile: parameters to change in the
     target: layout, k, bands, threshold; an existing target must agree. ttl: seconds after which documents
     expire in the target, or "never", with which an existing target must agree. None: a new target has that of
-    the source.
+    the source, and an existing one keeps its own, which is a warning if it differs.
     delete_missing: also delete documents that the source does not have, except those written during this run.
     agree: called before these are deleted, with their number, which takes another pass over the target; may
     raise. progress: reports the rows read.
@@ -81,11 +84,13 @@ def migrate(
     stopped and repeated.
 
     Raises ProfileMismatch for parameters that need the texts, and for a target with other fingerprints;
-    SchemaDiffers for one with another ttl; UsageError if both are the same store; the errors of
-    `simhbase.open`.
+    SchemaDiffers for one with another ttl; UsageError if both are the same store, and for a ttl that HBase
+    would refuse; the errors of `simhbase.open`.
     """
     start = monotonic()
     given = given_parameters(profile)
+    if ttl not in (None, "never"):
+        Options(ttl=ttl)  # type: ignore[arg-type]  # it checks
     with open_index(url, access="read") as source:
         stored = read_profile(source.store)
         wanted = stored.profile.reindexed(given)
@@ -97,12 +102,20 @@ def migrate(
             require_fitting(source, stored, target, changed_parameters(given, wanted))
             with counting(progress, "documents", lambda: documents) as note:
                 report = Migration(source, target, delete_missing, agree, progress=note).run()
+            if ttl is None and source.store.ttl() != target.store.ttl():
+                report.warnings = (_differs(source.store, target.store),)
             if report.added + report.updated >= SETTLED:
                 # Last, because it can be skipped.
                 with suppress(KeyboardInterrupt):
                     target.store.compact(progress)
     report.seconds = round(monotonic() - start, 3)
     return report
+
+
+def _differs(source: Store, target: Store) -> str:
+    """Says that documents of two stores expire at another age."""
+    there, here = expiry(target.ttl()), expiry(source.ttl())
+    return f"documents of {target.url} {there}, and those of {source.url} {here}"
 
 
 def count_missing(url: str, to: str, *, progress: Progress = no_progress) -> Removal:

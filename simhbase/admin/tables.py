@@ -265,14 +265,14 @@ def require_ttl(store: Store, ttl: int | None) -> None:
         if keeps_hints(store)
         else "This cannot be changed: create another store, and copy the documents to it (simhbase migrate)"
     )
-    there, wanted = (
-        "never expire" if each is None else f"expire after {_duration(each)}" for each in (stored, ttl)
-    )
-    raise SchemaDiffers(f"documents of {store.url} {there}, and should {wanted}. {change}")
+    raise SchemaDiffers(f"documents of {store.url} {expiry(stored)}, and should {expiry(ttl)}. {change}")
 
 
-def _duration(seconds: int) -> str:
-    return str(timedelta(seconds=seconds)).removesuffix(", 0:00:00")
+def expiry(ttl: int | None) -> str:
+    """What documents do with a time to live in seconds, as a verb: "expire after 30 days"."""
+    if ttl is None:
+        return "never expire"
+    return f"expire after {str(timedelta(seconds=ttl)).removesuffix(', 0:00:00')}"
 
 
 def _wanted(url: str, **values: int | str | None) -> dict[str, Any]:

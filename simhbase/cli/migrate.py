@@ -98,6 +98,8 @@ def migrate(
         progress=show_progress,
     )
     output.summary(report)
+    for warning in report.warnings:
+        message(f"warning: {warning}")
     if report.expired:
         message(f"documents left out, older than the time to live of {to}: {report.expired:,}")
     if report.too_young:

@@ -218,15 +218,24 @@ def test_a_time_to_live_is_that_of_the_store_it_is_copied_to(tmp_path, made):
     report = json.loads(done.stdout)
     assert (report["documents"], report["added"], report["expired"]) == (1, 0, 1)
     assert b"left out, older than the time to live of rocksdb:u.db: 1\n" in done.stderr
+    differs = "documents of rocksdb:u.db expire after 1 day, and those of rocksdb:s.db expire after 30 days"
+    assert report["warnings"] == [differs]
+    assert f"warning: {differs}\n".encode() in done.stderr
+    stated = run("migrate", *STORE, "--to", "rocksdb:u.db", "--ttl", "1d", "--json", cwd=tmp_path)
+    for agreed in (stated, run("migrate", *STORE, "--to", "rocksdb:t.db", "--json", cwd=tmp_path)):
+        assert json.loads(agreed.stdout)["warnings"] == []
 
 
 @pytest.mark.parametrize("ttl", ["0", "9999999999w"])
 def test_a_time_to_live_has_bounds_everywhere(tmp_path, ttl):
     done = run("tables", "create", "--ttl", ttl, *STORE, cwd=tmp_path)
     assert done.returncode == 2
-    assert b"--ttl: must be a whole number" in done.stderr
     assert b"--ttl: must be a whole number of seconds" in done.stderr
     assert not (tmp_path / "s.db").exists()
+    result("tables", "create", *STORE, cwd=tmp_path)
+    done = run("migrate", *STORE, "--to", "rocksdb:t.db", "--ttl", ttl, cwd=tmp_path)
+    assert (done.returncode, b"--ttl: must be a whole number of seconds" in done.stderr) == (2, True)
+    assert not (tmp_path / "t.db").exists()
 
 
 @pytest.mark.parametrize("ttl", [True, 1.5, "90d", 0, 2**31])
@@ -235,4 +244,6 @@ def test_a_time_to_live_is_a_whole_number_of_seconds(tmp_path, ttl):
     for given in (simhbase.tables.create, simhbase.tables.check):
         with pytest.raises(simhbase.UsageError, match=f"ttl: must be a whole number of .*, not {ttl!r}"):
             given(url, ttl=ttl)
+    with pytest.raises(simhbase.UsageError, match="ttl: must be a whole number"):
+        simhbase.migrate("rocksdb:nowhere", url, ttl=ttl)
     assert not (tmp_path / "s.db").exists()
