@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from simhbase.admin.snapshots import Snapshot, restore, snapshot
+from simhbase.admin.stats import sizes
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing, UsageError
 from simhbase.index.index import Index, open_index
 from simhbase.index.reader import DRAWER_LIMIT
 from simhbase.index.stored_profile import StoredProfile, probes, read_profile, write_profile
+from simhbase.model import Size
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.stores import create_store, drop_store, droppable, hbase, is_in_hbase, open_store
 from simhbase.stores.base import Store, keeps_hints
@@ -53,13 +55,15 @@ __all__ = [
 class CreatedTables:
     """Result of `create`.
 
-    profile: the store's; created: HBase tables that were missing; warnings: for the administrator.
+    profile: the store's; created: HBase tables that were missing; warnings: for the administrator; regions:
+    numbers of them by HBase table, empty without a Thrift 2 gateway.
     """
 
     store: str
     profile: Profile
     created: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    regions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,8 @@ class DescribedTables:
     """A store's profile and tables.
 
     software: library versions of its creator; ttl: seconds after which documents of an embedded store expire,
-    or None; tables: regions, durability and attributes by table, empty without a Thrift 2 gateway.
+    or None; tables: regions, durability and attributes by table, empty without a Thrift 2 gateway; sizes:
+    estimated rows and bytes of these, before compression.
     """
 
     store: str
@@ -92,6 +97,7 @@ class DescribedTables:
     software: Mapping[str, str]
     tables: Mapping[str, LiveTable]
     ttl: int | None = None
+    sizes: Mapping[str, Size] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,10 @@ def create(
             stored.require(given)
             if ttl is not None and not is_in_hbase(url):  # there attributes were compared
                 require_ttl(index.store, ttl)
-    return CreatedTables(url, stored, tuple(created), (*warnings, *_drawer_warnings(documents, stored)))
+    live = _live_tables(url) if is_in_hbase(url) else {}
+    regions_of = {each.name: each.regions for each in live.values()}
+    warnings = [*warnings, *_drawer_warnings(documents, stored)]
+    return CreatedTables(url, stored, tuple(created), tuple(warnings), regions_of)
 
 
 def check(url: str, *, compression: str | None = None, ttl: int | None = None) -> CheckedTables:
@@ -168,17 +177,21 @@ def check(url: str, *, compression: str | None = None, ttl: int | None = None) -
 
 
 def describe(url: str) -> DescribedTables:
-    """Describe a store: its profile and the attributes of its HBase tables. (`Administrator.stats` has their
-    sizes.)
+    """Describe a store: its profile, and regions, sizes and attributes of its HBase tables.
 
     Raises TablesMissing, StoreUnreachable, StoreFailed, UsageError.
     """
     with closing(open_store(url, "read")) as store:
         stored = read_profile(store)
         ttl = None if keeps_hints(store) else store.ttl()
-    asks = is_in_hbase(url) and hbase.has_administration(url)
-    live = hbase.describe_tables(url) if asks else {}
-    return DescribedTables(url, stored.profile, dict(stored.software), live, ttl)
+        live = _live_tables(url) if is_in_hbase(url) else {}
+        estimated = sizes(store) if live else {}
+    return DescribedTables(url, stored.profile, dict(stored.software), live, ttl, estimated)
+
+
+def _live_tables(url: str) -> Mapping[str, LiveTable]:
+    """The tables in HBase, if there is a gateway to ask."""
+    return hbase.describe_tables(url) if hbase.has_administration(url) else {}
 
 
 def drop(url: str) -> DroppedTables:

@@ -119,13 +119,17 @@ def compact(url: str, *, progress: Progress = no_progress) -> CompactReport:
     expired documents. In PostgreSQL, vacuum and analyze the tables.
 
     An embedded store needs about as much free space as it takes; readers may continue. progress: reports the
-    bytes done. May be stopped and repeated. Raises UsageError for a store in HBase, which compacts itself
-    (`major_compact` in its shell), StoreFailed if the disk is full, and the errors of `simhbase.open`.
+    bytes done. May be stopped and repeated. Raises UsageError for a store in HBase, which compacts itself,
+    with the commands of its shell for a full compaction, StoreFailed if the disk is full, and the errors of
+    `simhbase.open`.
     """
     start = monotonic()
     if is_in_hbase(url):
+        from simhbase.stores.hbase import compaction_script
+
         raise UsageError(
-            f"{url}: HBase compacts its tables itself; for a full compaction run major_compact in its shell"
+            f"{url}: HBase compacts its tables itself; for a full compaction run in its shell\n"
+            f"{compaction_script(url)}"
         )
     with open_index(url, access="append") as index:
         store = index.store

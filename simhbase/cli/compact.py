@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from simhbase.cli.options import command, store_option
-from simhbase.cli.output import Output, json_option
+from simhbase.cli.output import Output, json_option, message, print_script
 from simhbase.progress import show_progress
+from simhbase.stores import is_in_hbase
 
 
 @command()
@@ -16,8 +17,15 @@ def compact(url: str, output: Output) -> None:
     Large loads do this when they finish. Run it after many small loads or deletes, also to free the space of
     deleted and expired documents. It needs as much free space as the store takes. Readers can keep running,
     and the command can be stopped and run again. In PostgreSQL it vacuums the tables, in Redis it does
-    nothing.
+    nothing. HBase compacts its tables itself: for a full compaction this prints a script for its shell.
     """
+    if is_in_hbase(url):
+        from simhbase.stores.hbase import compaction_script
+
+        print_script(compaction_script(url), output)
+        message("run this in the hbase shell (hbase shell FILE) at a quiet hour: it writes all files again")
+        return
+
     from simhbase.admin.vacuum import compact as merge
 
     output.summary(merge(url, progress=show_progress))

@@ -112,6 +112,11 @@ class Output:
             sys.stdout.buffer.flush()
 
 
+def print_script(script: str, output: Output) -> None:
+    """Print a script for the shell of a store."""
+    output.records([{"script": script}], lambda each: each["script"].splitlines())
+
+
 def message(text: str) -> None:
     """Print a line on standard error."""
     click.echo(printable(text), err=True)
@@ -233,7 +238,7 @@ def _aligned(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
     """Names and values in two columns; nested values follow, indented."""
     width = max((len(name) for name in values), default=0)
     for name, value in values.items():
-        label = f"{indent}{name.replace('_', ' '):{width}}"
+        label = f"{indent}{_label(name):{width}}"
         if _is_estimate(value):
             yield f"{label}  {_percentage(value)} %"
         elif value and isinstance(value, (Mapping, Sequence)) and not isinstance(value, str):
@@ -247,11 +252,16 @@ def _aligned(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
             yield f"{label}  {_shown(value)}"
 
 
+def _label(name: str) -> str:
+    """A name for people. Those of attributes in HBase stay as its shell takes them."""
+    return name.replace("_", " ") if name.islower() else name
+
+
 def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """A header, then a line per row; a nested mapping becomes a column per value."""
     flat = [dict(_flat(row)) for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
-    cells = [[name.replace("_", " ") for name in names]]
+    cells = [[_label(name) for name in names]]
     cells += [[_cell(row.get(name)) for name in names] for row in flat]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for line in cells:

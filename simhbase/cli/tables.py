@@ -21,7 +21,7 @@ from simhbase.cli.options import (
     store_option,
     together,
 )
-from simhbase.cli.output import Output, fail, json_option, message
+from simhbase.cli.output import Output, fail, json_option, message, print_script
 
 if TYPE_CHECKING:
     from simhbase.admin.tables import Snapshot
@@ -93,9 +93,10 @@ def tables() -> None:
 @_splitting
 @_storing
 @profile_options
+@option("-v, --verbose", "Print the profile, too.")
 @json_option
-def create(url: str, profile: Mapping[str, object], output: Output, **wanted: Any) -> None:
-    """Create a store, or its missing tables, with a profile.
+def create(url: str, profile: Mapping[str, object], verbose: bool, output: Output, **wanted: Any) -> None:
+    """Create a store, or its missing tables, with a profile. Prints the tables in HBase and their regions.
 
     In HBase this needs a Thrift 2 gateway. Without one, first run the output of 'simhbase tables ddl' in the
     hbase shell; this command then stores the profile in the tables.
@@ -109,7 +110,12 @@ def create(url: str, profile: Mapping[str, object], output: Output, **wanted: An
     # A store without sketches is for fingerprints made elsewhere.
     if made.profile.sketching is not None and (misses := made.profile.misses):
         output.hint(misses)
-    output.summary({"store": url, "profile": made.profile.describe(), "warnings": made.warnings})
+    found: dict[str, Any] = {"store": url}
+    if made.regions:
+        found["tables"] = [{"table": table, "regions": count} for table, count in made.regions.items()]
+    if verbose or output.as_json:
+        found["profile"] = made.profile.describe()
+    output.summary(found | {"warnings": made.warnings})
 
 
 def _warn(warnings: Iterable[str]) -> None:
@@ -155,7 +161,8 @@ def check(url: str, output: Output, **wanted: Any) -> None:
 def describe(url: str, profile_file: Path | None, consent: Consent, output: Output) -> None:
     """Show a store's profile, and the regions and attributes of its tables in HBase.
 
-    In HBase these are read through a Thrift 2 gateway. 'simhbase stats' counts documents, rows and bytes.
+    In HBase these are read through a Thrift 2 gateway. Bytes are estimated from samples, before compression:
+    status 'detailed' in the hbase shell has the sizes on disk. 'simhbase stats' counts documents and rows.
     """
     from simhbase.admin import tables as store_tables
     from simhbase.corpus.outputs import files_in_place
@@ -171,7 +178,10 @@ def describe(url: str, profile_file: Path | None, consent: Consent, output: Outp
             "profile": described.profile.describe(),
             "software": described.software,
             **({} if described.ttl is None else {"ttl": described.ttl}),
-            "tables": {name: asdict(live) for name, live in described.tables.items()},
+            "tables": {
+                name: asdict(live) | {"bytes_per_region": described.sizes[name].bytes // live.regions}
+                for name, live in described.tables.items()
+            },
         }
     )
 
@@ -196,7 +206,7 @@ def ddl(url: str, profile: Mapping[str, object], output: Output, **wanted: Any) 
 
     printed = store_tables.ddl(url, profile, **wanted)
     _warn(printed.warnings)
-    _print_script(printed.script, output)
+    print_script(printed.script, output)
     message("run this in the hbase shell (hbase shell FILE), then 'simhbase tables create' for the profile")
 
 
@@ -237,12 +247,8 @@ def _show(made: Snapshot, output: Output) -> None:
     if made.script is None:
         output.summary({"store": made.store, "snapshot": made.name})
     else:
-        _print_script(made.script, output)
+        print_script(made.script, output)
         message("run this in the hbase shell (hbase shell FILE)")
-
-
-def _print_script(script: str, output: Output) -> None:
-    output.records([{"script": script}], lambda each: each["script"].splitlines())
 
 
 @tables.command(short_help="Delete a store with all its data.")

@@ -26,6 +26,7 @@ from simhbase.jobs import load as load_job
 from simhbase.progress import Advance, Total
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Changes
+from simhbase.stores.hbase.schema import TABLES
 from simhbase.stores.rocksdb import compaction
 from simhbase.stores.rocksdb.store import RocksStore
 from simhbase.stores.strings import Strings
@@ -263,6 +264,10 @@ def test_a_command_that_was_stopped_can_be_run_again(tmp_path, number):
     assert_loaded(url)
 
 
-def test_a_store_that_is_none_of_files_has_nothing_to_merge():
-    with pytest.raises(UsageError, match="major_compact"):
-        simhbase.compact("hbase://127.0.0.1:1/none")
+def test_a_store_that_is_none_of_files_has_nothing_to_merge(tmp_path):
+    script = [f"major_compact 'name:none_{table}'" for table in TABLES]
+    with pytest.raises(UsageError, match="\n".join(script)):
+        simhbase.compact("hbase://127.0.0.1:1/name:none")
+    done = run("compact", "--store", "hbase://127.0.0.1:1/name:none", cwd=tmp_path)
+    assert done.stdout.decode().splitlines() == [*script, "exit"]
+    assert b"run this in the hbase shell" in done.stderr

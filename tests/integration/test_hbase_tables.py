@@ -221,7 +221,14 @@ def test_a_life_of_tables_on_the_command_line(url, connection, tmp_path):
     assert not [table for table in connection.tables() if table.startswith(b"created_")]
     chosen = ("--regions", 3, "--ttl", "60m", "--compression", "zstd")
     assert tables("create", "--set", "layout=4x1", *chosen)[0] == 0
-    assert tables("create")[0] == 0
+    code, said = tables("create")
+    assert (code, "layout" in said) == (0, False)
+    assert re.search(r"^  created_obsolete +3\n  created_meta +1$", said, re.MULTILINE)
+    assert "layout" in tables("create", "-v")[1]
+    said = tables("describe")[1]
+    assert re.search(r"^ +DATA_BLOCK_ENCODING +FAST_DIFF$", said, re.MULTILINE)
+    assert re.search(r"^ +RowPrefixBloomFilter.prefix_length +5$", said, re.MULTILINE)
+    assert re.search(r"^ +bytes per region +[0-9]+$", said, re.MULTILINE)
     assert tables("create", "--set", "layout=5x2")[0] == 12
     assert tables("create", "--ttl", "61m")[0] == tables("check", "--ttl", "61m")[0] == 14
 

@@ -148,6 +148,11 @@ def script(url: str, options: Options = DEFAULT_OPTIONS) -> str:
     )
 
 
+def compaction_script(url: str) -> str:
+    """A script for the hbase shell that compacts the tables of a URL in full."""
+    return ddl.render_compactions(specification(url))
+
+
 def snapshot_script(url: str, name: str) -> str:
     """A script for the hbase shell that takes snapshots of the tables of a URL. Raises UsageError."""
     return ddl.render_snapshots(specification(url), _snapshot_name(name))

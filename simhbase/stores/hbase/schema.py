@@ -359,6 +359,11 @@ def render_script(tables: Sequence[TableSpec]) -> str:
 _SNAPSHOT_ORDER = ("meta", "documents", "fingerprints", "index", "obsolete")
 
 
+def render_compactions(tables: Sequence[TableSpec]) -> str:
+    """A script for the HBase shell that compacts tables in full."""
+    return "\n".join([*(f"major_compact {_quoted(table.full_name)}" for table in tables), "exit\n"])
+
+
 def render_snapshots(tables: Sequence[TableSpec], name: str) -> str:
     """A script for the HBase shell that takes snapshots of TABLES, with this prefix."""
     by_name = dict(zip(TABLES, tables, strict=True))
