@@ -476,3 +476,49 @@ def test_what_is_no_answer_of_a_web_server_is_told(tmp_path, block):
     ((_, name, reason),) = rejects(read(write(tmp_path / "x.warc", data)))
     assert name == "http://x/1"
     assert reason.startswith("the record does not begin with the last answer of a web server")
+
+
+ARCHIVES = {
+    "small pages": ("a.warc", lambda size: answers(size)),
+    "bytes between": ("a.warc", lambda size: Archive().data + b"x\r\n" * (size // 3)),
+    "a line without end": ("a.warc", lambda size: Archive().data + b"WARC/1.0\r\nA: " + b"x" * size),
+    "headers": ("a.warc", lambda size: Archive().data + b"WARC/1.0\r\n" + b"A: x\r\n" * (size // 6)),
+    "beginnings": ("a.warc", lambda size: Archive().data + b"WARC/1.0\r\n" * (size // 10)),
+    "empty members": (
+        "a.warc.gz",
+        lambda size: gzip.compress(Archive().data) + gzip.compress(b"") * (size // 20),
+    ),
+    "damaged members": (
+        "a.warc.gz",
+        lambda size: gzip.compress(Archive().data) + b"\x1f\x8b\x08" * (size // 3),
+    ),
+    "members of gzip": ("a.jsonl.gz", lambda size: gzip.compress(LINE) * (size // 44)),
+    "members of bzip2": ("a.jsonl.bz2", lambda size: bz2.compress(LINE) * (size // 60)),
+    "frames of zstd": ("a.jsonl.zst", lambda size: zstandard.compress(LINE) * (size // 40)),
+}
+LINE = b'{"id":1,"text":"a b c"}\n'
+
+
+def answers(size: int) -> bytes:
+    archive = Archive()
+    for number in range(size // 500):
+        archive.answer(f"http://a/{number}", PAGE.encode())
+    return archive.data
+
+
+@pytest.mark.parametrize("size", [1 << 18, pytest.param(1 << 24, marks=pytest.mark.full)])
+@pytest.mark.parametrize(("name", "make"), ARCHIVES.values(), ids=ARCHIVES)
+def test_an_archive_takes_time_linear_in_its_size(tmp_path, name, make, size):
+    """One many times as large takes at most three times as long a byte."""
+
+    def seconds(size: int) -> float:
+        path = write(tmp_path / name, make(size))
+        spent = []
+        for _ in range(1 if size > 1 << 20 else 3):
+            start = process_time()
+            read(path)
+            spent.append(process_time() - start)
+        return min(spent)
+
+    short = 1 << 14
+    assert seconds(size) < 3 * size / short * max(seconds(short), 0.001)
