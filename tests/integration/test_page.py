@@ -114,11 +114,13 @@ def test_a_text_is_found_with_distance_bits_and_drawers(at: Open, service: Servi
     first = page.get_by_role("listitem").first
     expect(first).to_contain_text("bridge/1")
     expect(first).to_contain_text("same fingerprint")
-    expect(first).to_contain_text("all 10 drawers")
+    expect(first).to_contain_text("shares all 10 drawers")
     expect(first.get_by_role("img")).to_have_accessible_name("0 bits of 64 differ; 5 of 5 blocks agree")
     third = page.get_by_role("listitem").nth(2)
     expect(third).to_contain_text(re.compile(r"\d bits? apart"))
-    expect(third).to_contain_text(re.compile(r"\d+ of 10 drawers: "))
+    expect(third).to_contain_text(re.compile(r"shares \d of 10 drawers"))
+    page.get_by_text("What are drawers?").click()
+    expect(page.get_by_text("The store files each document in 10 drawers")).to_be_visible()
     opened.keep("find")
 
 
@@ -302,14 +304,64 @@ def test_a_person_walks_among_near_duplicates_and_back(at: Open, service: Servic
     way = page.get_by_role("navigation", name="The way here")
     expect(way.get_by_role("link")).to_have_text(["bridge/1", "bridge/2", "bridge/3"])
     expect(page.get_by_role("main").get_by_text("on your way").first).to_be_visible()
-    opened.keep("walk")
+    opened.keep("browse")
     way.get_by_role("link", name="bridge/1").click()
     expect(way.get_by_role("link")).to_have_count(0)
     page.go_back()
     expect(page.get_by_role("heading", level=2)).to_contain_text("bridge/3")
 
 
-def test_the_walk_draws_the_group(at: Open, browser: Browser, tmp_path: Path) -> None:
+def test_browsing_begins_with_what_is_stored(at: Open, service: Service) -> None:
+    opened = at(service)
+    page = opened.open()
+    page.get_by_role("link", name="Browse").click()
+    listed = page.locator("ol.stored li")
+    expect(listed).to_have_count(30)
+    page.get_by_role("button", name="Show more").click()
+    expect(listed).to_have_count(60)
+    opened.keep("stored")
+    listed.first.get_by_role("link").click()
+    expect(page.get_by_role("heading", level=2)).to_contain_text("fingerprint")
+    page.get_by_role("link", name="Browse").click()
+    expect(listed).to_have_count(30)
+
+
+def test_an_empty_store_says_so_and_one_page_is_all(at: Open, tmp_path: Path) -> None:
+    with serving(stored(tmp_path, [], Profile()), tmp_path) as service:
+        page = at(service).open("#/document")
+        expect(page.get_by_role("main").get_by_text("No document is stored yet")).to_be_visible()
+        service.post("/v1/documents", {"id": "one", "text": ENGLISH})
+        page.reload()
+        expect(page.locator("ol.stored li")).to_have_text(["one"])
+        expect(page.get_by_role("button", name="Show more")).to_have_count(0)
+
+
+def test_a_layout_that_flips_bits_has_the_drawers_of_its_blocks(at: Open, tmp_path: Path) -> None:
+    url = stored(tmp_path, DOCUMENTS[:3], Profile(verify=False, layout="2x1p1"))
+    with serving(url, tmp_path) as service:
+        page = at(service).open()
+        search(page, ENGLISH)
+        first = page.get_by_role("listitem").first
+        expect(first).to_contain_text("shares all 2 drawers")
+        expect(first.get_by_role("img")).to_have_accessible_name("0 bits of 64 differ; 2 of 2 blocks agree")
+
+
+def test_a_phone_shows_the_first_match_without_scrolling(at: Open, service: Service) -> None:
+    opened = at(service, viewport={"width": 390, "height": 844})
+    page = opened.open()
+    for text in (ENGLISH, CHINESE, LONG_TEXT * 20 + ENGLISH * 3):
+        search(page, text)
+        heading(page)
+        assert page.evaluate("scrollY") == 0
+        assert page.locator("#state").bounding_box()["height"] < 32
+        if text is not ENGLISH and text is not CHINESE:
+            continue
+        match = page.get_by_role("listitem").first.bounding_box()
+        assert match["y"] + match["height"] < 844, match
+        opened.keep("phone-first-match")
+
+
+def test_a_group_is_drawn(at: Open, browser: Browser, tmp_path: Path) -> None:
     """Of a chain, in which each document is near the next ones only."""
     words = [f"word{number}" for number in range(400)]
     chain = [Document(f"chain/{step}", " ".join(words[4 * step : 4 * step + 300])) for step in range(12)]
@@ -524,7 +576,7 @@ def test_everything_is_reached_by_keyboard_with_a_visible_focus(at: Open, servic
         "simhbase",
         "Find",
         "Compare",
-        "Walk",
+        "Browse",
         "Store",
         "ready",
         "File for: Text",
@@ -556,7 +608,8 @@ def test_a_phone_shows_everything_without_scrolling_aside(at: Open, service: Ser
     for view, name in (
         ("", "find"),
         ("#/compare", "compare"),
-        ("#/document/bridge%2F1", "walk"),
+        ("#/document/bridge%2F1", "document"),
+        ("#/document", "browse"),
         ("#/store", "store"),
     ):
         opened.open(view)

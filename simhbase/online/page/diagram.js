@@ -9,7 +9,7 @@ const HEIGHT = 14;
 
 /** Where a layout cuts 64 bits: [start, width] of each block, the larger ones first. */
 export function blocksOf(layout) {
-  const blocks = Number(/^(\d+)x\d+$/.exec(layout ?? "")?.[1] ?? 1);
+  const blocks = Number(/^(\d+)x\d+(p1)?$/.exec(layout ?? "")?.[1] ?? 1);
   const width = Math.floor(BITS / blocks);
   const larger = BITS % blocks;
   let start = 0;
@@ -71,11 +71,9 @@ export function similarityBar(similarity) {
   );
 }
 
-/** Which drawers of how many were shared, in words. */
+/** How many drawers of how many are shared, in words. */
 export function drawersInWords(drawers, tables) {
-  if (drawers.length === 0) return "no drawer in common";
-  if (drawers.length === tables) return `all ${counted(tables, "drawer")}`;
-  const of = tables ? ` of ${tables}` : "";
-  const listed = drawers.length > 24 ? `${drawers.slice(0, 24).join(" ")} …` : drawers.join(" ");
-  return `${drawers.length}${of} drawers: ${listed}`;
+  if (drawers.length === 0) return "shares no drawer";
+  if (drawers.length === tables) return `shares all ${counted(tables, "drawer")}`;
+  return `shares ${drawers.length} of ${counted(tables, "drawer")}`;
 }

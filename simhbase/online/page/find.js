@@ -38,6 +38,8 @@ export function findView(compareWith) {
       field.area.focus();
       return;
     }
+    view.classList.add("asked"); // on a phone the field gets smaller, so that the first match is seen
+    field.area.scrollTop = 0;
     filling(found, async () => {
       const { lookups, profile } = await call("POST", "v1/find", { text });
       return shown(text, lookups[0], await parametersOf(profile));

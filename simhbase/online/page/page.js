@@ -5,7 +5,7 @@ import { hasFiles } from "./files.js";
 import { findView } from "./find.js";
 import { askForTokensBy, whenSilent } from "./service.js";
 import { state, storeView } from "./store.js";
-import { walkView } from "./walk.js";
+import { browseView } from "./browse.js";
 
 const LOOKED_AT = 2_000; // milliseconds after which the state is asked for again
 
@@ -16,9 +16,9 @@ const find = findView((text, id, file) => {
   show(compare);
   compare.begin(text, id, file);
 });
-const walk = walkView();
+const browse = browseView();
 const storePage = storeView();
-const VIEWS = { "": find, compare, document: walk, store: storePage };
+const VIEWS = { "": find, compare, document: browse, store: storePage };
 let shown = null;
 
 function show(view) {
@@ -36,7 +36,7 @@ function route() {
   const [, name, rest] = /^#?\/?([^/]*)(?:\/(.*))?$/s.exec(location.hash);
   const view = Object.hasOwn(VIEWS, name) ? VIEWS[name] : find;
   show(view);
-  if (view === walk && rest) walk.go(decoded(rest));
+  if (view === browse) rest ? browse.go(decoded(rest)) : browse.begin();
   if (view === storePage) storePage.look();
 }
 

@@ -158,7 +158,7 @@ export function matchList(fingerprint, matches, parameters, actions) {
     );
   const list = make("ol", { class: "matches" }, items(matches.slice(0, MOST_SHOWN)));
   const others = matches.slice(MOST_SHOWN);
-  if (!others.length) return [list];
+  if (!others.length) return [list, aboutDrawers(tables)];
   const more = make(
     "button",
     {
@@ -173,12 +173,26 @@ export function matchList(fingerprint, matches, parameters, actions) {
     },
     `Show ${counted(others.length, "other match", "other matches")}`,
   );
-  return [list, make("div", { class: "actions" }, more)];
+  return [list, make("div", { class: "actions" }, more), aboutDrawers(tables)];
+}
+
+/** What a person has to know of drawers to read a list of matches. */
+function aboutDrawers(tables) {
+  return make(
+    "details",
+    { class: "aside" },
+    make("summary", {}, "What are drawers?"),
+    make(
+      "p",
+      {},
+      `The store files each document in ${counted(tables, "drawer")}, by different parts of its fingerprint, as a library files a card under title, author and subject. A lookup opens the drawers of the text that is asked about, and compares what lies in them. Near texts share some drawers, and equal ones all; what shares none is not found.`,
+    ),
+  );
 }
 
 /** Where two fingerprints agree; with sketches, how similar they are. */
 export function picture(fingerprint, match, parameters, tables) {
-  const drawers = match.drawers && make("span", { class: "drawers" }, drawersInWords(match.drawers, tables));
+  const drawers = match.drawers && make("span", { class: "drawers", title: `Flags: ${match.drawers.join(" ")}` }, drawersInWords(match.drawers, tables));
   if (parameters.scheme === "minhash") {
     return make("div", { class: "picture" }, similarityBar(match.similarity ?? 0), drawers);
   }
@@ -188,7 +202,7 @@ export function picture(fingerprint, match, parameters, tables) {
 /** In how many drawers a store of these parameters files a fingerprint. */
 function tablesOf({ scheme, layout, bands }) {
   if (scheme === "minhash") return Number(/^\d+/.exec(bands)[0]);
-  const [blocks, chosen] = layout.split("x").map(Number);
+  const [blocks, chosen] = /^(\d+)x(\d+)/.exec(layout).slice(1).map(Number); // NxMp1 has the drawers of NxM
   if (blocks === 4 && chosen === 4) return 16;
   let tables = 1;
   for (let number = 1; number <= chosen; number++) tables = (tables * (blocks - chosen + number)) / number;

@@ -1,11 +1,13 @@
-// From document to document among near-duplicates, with the way back.
+// The stored documents, and from one to another among near-duplicates, with the way back.
 
 import { counted, make, shortened, visible } from "./dom.js";
 import { groupDiagram, groupInWords, groupOf } from "./group.js";
 import { CUT, documentAddress, failed, filling, fingerprintOf, matchList, notice, parametersOf } from "./parts.js";
 import { call } from "./service.js";
 
-export function walkView() {
+const LISTED = 30; // documents of a page
+
+export function browseView() {
   let trail = [];
   const input = make("input", { id: "document", type: "text", dir: "auto", spellcheck: "false", autocomplete: "off", placeholder: "news/1" });
   const way = make("nav", { class: "trail", "aria-label": "The way here" });
@@ -13,7 +15,7 @@ export function walkView() {
   const view = make(
     "form",
     {
-      class: "view walk",
+      class: "view browse",
       onsubmit: (event) => {
         event.preventDefault();
         const address = documentAddress(input.value);
@@ -22,11 +24,24 @@ export function walkView() {
         else location.hash = address;
       },
     },
-    make("h1", {}, "What is near a stored document?"),
+    make("h1", {}, "What is stored, and what is near it?"),
     make("div", { class: "field" }, make("label", { for: "document" }, "Id of a document"), make("div", { class: "line" }, input, make("button", {}, "Go"))),
     way,
     found,
   );
+
+  /** Begins with documents of the store. */
+  function begin() {
+    trail = [];
+    input.value = "";
+    way.replaceChildren();
+    filling(found, async () => {
+      const first = await page("");
+      if (!first.documents.length) return [notice("empty", "No document is stored yet", "Those that are added are listed here.")];
+      const list = make("ol", { class: "stored" }, items(first.documents));
+      return [make("h2", {}, "Stored documents"), make("p", { class: "aside" }, "In no particular order. Choose one to see what is near it."), list, further(list, first.after)].filter(Boolean);
+    });
+  }
 
   /** Goes to a document; one that is on the way already is gone back to. */
   function go(id) {
@@ -61,11 +76,11 @@ export function walkView() {
     ].filter(Boolean);
   }
 
-  /** Draws the group of a document once its neighbours have told theirs, unless the walk has gone on. */
+  /** Draws the group of a document once its neighbours have told theirs, unless a person has gone on. */
   async function fillGroup(place, lookup, parameters, seen) {
-    const walked = trail;
+    const gone = trail;
     try {
-      const group = await groupOf(lookup, () => trail !== walked);
+      const group = await groupOf(lookup, () => trail !== gone);
       if (group === null) return;
       const others = group.documents.flatMap(({ id, step }, number) => (step > 1 ? [[id, number]] : []));
       place.replaceChildren(
@@ -83,7 +98,44 @@ export function walkView() {
     }
   }
 
-  return { element: view, title: "Walk", focus: input, go };
+  return { element: view, title: "Browse", focus: input, begin, go };
+}
+
+/** A page of the stored documents, behind the one that ended with `after`. */
+function page(after) {
+  return call("GET", `v1/documents?limit=${LISTED}${after && `&after=${encodeURIComponent(after)}`}`);
+}
+
+function items(documents) {
+  return documents.map(({ id }) => make("li", {}, make("a", { class: "id", href: documentAddress(id), dir: "auto", title: visible(id) }, shortened(id))));
+}
+
+/** A button that adds the next page to the list, until there is none. */
+function further(list, after) {
+  if (after === null) return null;
+  const place = make("div", { class: "actions" });
+  const more = make(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      onclick: async () => {
+        more.disabled = true;
+        try {
+          const next = await page(after);
+          list.append(...items(next.documents));
+          after = next.after;
+          more.disabled = false;
+          if (after === null) more.remove();
+        } catch (error) {
+          place.replaceChildren(failed(error));
+        }
+      },
+    },
+    "Show more",
+  );
+  place.append(more);
+  return place;
 }
 
 function steps(trail) {
