@@ -53,9 +53,10 @@ def compare(
 ) -> None:
     """Compare two texts, two stored documents, or one of each.
 
-    A FILE holds one text. Two texts are compared word by word, under --profile, --set, or the profile of a
-    --store that is given (SIMHBASE_STORE is ignored). Of a stored document only the fingerprint and the
-    sketch are known: its drawers and its similarity are shown as by find --explain.
+    A FILE holds one text. Files stand on the left, --id on the right. Two texts are compared word by word,
+    under --profile, --set, or the profile of a --store that is given (SIMHBASE_STORE is ignored). Of a stored
+    document only the fingerprint and the sketch are known: its drawers and its similarity are shown as by
+    find --explain.
     """
     texts = [*_texts_of(shown(inputs, prints_results=True)), *texts]
     if len(texts) + len(ids) != 2:
