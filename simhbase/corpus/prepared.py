@@ -34,7 +34,8 @@ def fingerprint_of(value: str | int, bits: int, base: Base) -> int:
     found = _HEXADECIMAL.fullmatch(value)
     if not found or len(found[1]) != bits // 4:
         raise BadInput(
-            f"{_shown(value)} is no fingerprint of {bits} bits: {bits // 4} hexadecimal digits are needed"
+            f"{_shown(value)} is no fingerprint of {bits} bits: {bits // 4} hexadecimal digits are needed. "
+            "Decimal digits need base 10 (fingerprint_base)"
         )
     return int(found[1], 16)
 
