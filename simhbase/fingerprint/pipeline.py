@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simhbase.errors import NoFingerprint
 from simhbase.fingerprint.minhash import SketchParameters
@@ -93,8 +94,21 @@ class Fingerprinter:
         noun = "feature" if found == 1 else "features"
         return (
             f"the text has {found} distinct {noun} ({features}){without}, at least {self.min_features} are "
-            "needed"
+            f"needed{self._taker(text)}"
         )
+
+    def _taker(self, text: str) -> str:
+        """The profile that would take the text, if there is one."""
+        _, _, distinct = self._short.fingerprint([text])
+        (count,) = memoryview(distinct).cast("I")
+        return "; the profile short takes it" if count >= self.min_features else ""
+
+    @cached_property
+    def _short(self) -> Any:
+        """The features of the profile short: pairs and triples of characters, single ones in short texts."""
+        boilerplate, variants = self.options.boilerplate, self.options.variants
+        options = FeatureOptions("chars:1-3", boilerplate=boilerplate, variants=variants)
+        return options.pipeline(self.bits, self.min_features, None)
 
     def _without(self, text: str) -> str:
         options = self.options

@@ -2,10 +2,12 @@
 
 import mmh3
 import pytest
+from hypothesis import given, strategies
 
 from simhbase.errors import NoFingerprint
 from simhbase.fingerprint.batch import to_int
 from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.profile import PRESETS, make_profile
 from simhbase.text.extractor import Extractor
 from simhbase.text.features import FeatureOptions
 from simhbase.text.idf import jieba_table
@@ -67,6 +69,16 @@ def test_texts_without_enough_features_are_rejected_and_never_equal(text, reason
     assert reason in error.value.reason
     found = fingerprinter.fingerprint_many(["两个 词语", text])
     assert found.accepted.tolist() == [True, False]
+
+
+@given(strategies.text(max_size=6))
+def test_a_reason_names_the_profile_short_where_that_takes_the_text(text):
+    takes = make_profile(PRESETS["short"]).fingerprinter()
+    (without,) = takes.fingerprint_many([text]).reasons
+    for profile in ("default", "complete"):
+        (reason,) = make_profile(PRESETS[profile]).fingerprinter().fingerprint_many([text]).reasons
+        if reason is not None:
+            assert reason.endswith("; the profile short takes it") == (without is None)
 
 
 def test_no_texts_have_no_fingerprints():
