@@ -22,11 +22,13 @@ from simhbase.cli.options import (
     together,
 )
 from simhbase.cli.output import Output, fail, json_option, message, print_script
+from simhbase.stores import is_in_hbase
 
 if TYPE_CHECKING:
     from simhbase.admin.tables import Snapshot
 
 NOT_COMPARED = 15  # exit code
+_NOT_SHOWN = "tables and regions are not shown: this needs a Thrift 2 gateway; add thrift2=PORT to the URL"
 
 _splitting = together(
     option("--regions N", "Initial regions of each table.", group="HBase", type=click.IntRange(1)),
@@ -113,6 +115,8 @@ def create(url: str, profile: Mapping[str, object], verbose: bool, output: Outpu
     found: dict[str, Any] = {"store": url}
     if made.regions:
         found["tables"] = [{"table": table, "regions": count} for table, count in made.regions.items()]
+    elif is_in_hbase(url):
+        output.hint(_NOT_SHOWN)
     if verbose or output.as_json:
         found["profile"] = made.profile.describe()
     output.summary(found | {"warnings": made.warnings})
@@ -172,6 +176,8 @@ def describe(url: str, profile_file: Path | None, consent: Consent, output: Outp
     described = store_tables.describe(url)
     if profile_file:
         write_profile_file(profile_file, described.profile)
+    if is_in_hbase(url) and not described.tables:
+        output.hint(_NOT_SHOWN)
     output.summary(
         {
             "store": url,

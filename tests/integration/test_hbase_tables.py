@@ -245,6 +245,10 @@ def test_a_life_of_tables_on_the_command_line(url, connection, tmp_path):
     assert ttls == dict.fromkeys(TABLES, "3600") | {"meta": "FOREVER"}
     assert result("tables", "describe", "--store", plain, cwd=tmp_path)["tables"] == {}
 
+    for command in ("create", "describe"):
+        code, said = tables(command, store=plain)
+        assert (code, "tables and regions are not shown" in said) == (0, True)
+
     code, said = tables("check", store=plain)
     assert (code, "not compared: VERSIONS, DATA_BLOCK_ENCODING" in said) == (15, True)
 
