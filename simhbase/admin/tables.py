@@ -55,8 +55,8 @@ __all__ = [
 class CreatedTables:
     """Result of `create`.
 
-    profile: the store's; created: HBase tables that were missing; warnings: for the administrator; regions:
-    numbers of them by HBase table, empty without a Thrift 2 gateway.
+    profile: the store's; created: HBase tables that were missing, or the URL of another store; warnings: for
+    the administrator; regions: numbers of them by HBase table, empty without a Thrift 2 gateway.
     """
 
     store: str
@@ -143,6 +143,7 @@ def create(
     except TablesMissing:
         with _created(url, make_profile(given), ttl) as index:
             stored = index.profile
+        created = created if is_in_hbase(url) else [url]
     else:
         with index:
             stored = index.profile

@@ -5,7 +5,6 @@ from __future__ import annotations
 from simhbase.cli.options import command, store_option
 from simhbase.cli.output import Output, json_option, message, print_script
 from simhbase.progress import show_progress
-from simhbase.stores import is_in_hbase
 
 
 @command()
@@ -19,6 +18,8 @@ def compact(url: str, output: Output) -> None:
     and the command can be stopped and run again. In PostgreSQL it vacuums the tables, in Redis it does
     nothing. HBase compacts its tables itself: for a full compaction this prints a script for its shell.
     """
+    from simhbase.stores import is_in_hbase
+
     if is_in_hbase(url):
         from simhbase.stores.hbase import compaction_script
 

@@ -22,7 +22,6 @@ from simhbase.cli.options import (
     together,
 )
 from simhbase.cli.output import Output, fail, json_option, message, print_script
-from simhbase.stores import is_in_hbase
 
 if TYPE_CHECKING:
     from simhbase.admin.tables import Snapshot
@@ -104,6 +103,7 @@ def create(url: str, profile: Mapping[str, object], verbose: bool, output: Outpu
     hbase shell; this command then stores the profile in the tables.
     """
     from simhbase.admin import tables as store_tables
+    from simhbase.stores import is_in_hbase
 
     made = store_tables.create(url, profile, **wanted)
     if made.created:
@@ -171,6 +171,7 @@ def describe(url: str, profile_file: Path | None, consent: Consent, output: Outp
     from simhbase.admin import tables as store_tables
     from simhbase.corpus.outputs import files_in_place
     from simhbase.profile_file import write_profile_file
+    from simhbase.stores import is_in_hbase
 
     consent.require_replacing(files_in_place([profile_file]))
     described = store_tables.describe(url)

@@ -23,7 +23,7 @@ def corpus(tmp_path):
 def test_a_store_from_its_creation_to_its_end(tmp_path, corpus):
     url = f"rocksdb:{tmp_path / 's.db'}"
     made = simhbase.tables.create(url, {"k": 3})
-    assert (made.store, made.profile.k, made.created, made.warnings) == (url, 3, (), ())
+    assert (made.store, made.profile.k, made.created, made.warnings) == (url, 3, (url,), ())
     assert simhbase.tables.create(url).profile == made.profile
     with pytest.raises(simhbase.ProfileMismatch):
         simhbase.tables.create(url, {"layout": "4x1"})
