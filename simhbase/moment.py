@@ -56,11 +56,13 @@ def of_text(text: str, zone: tzinfo | None = None) -> datetime | timedelta:
     try:
         if found := _DURATION.fullmatch(text):
             return timedelta(seconds=int(found[1]) * UNITS[found[2]])
+        if not text.isprintable():  # what follows a zone is left unread
+            raise ValueError
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError) as error:
         raise UsageError(
-            f"{text!r} is not a time: use a number with s, m, h, d or w (90d), a date (2026-01-31), or a "
-            "time of RFC 3339 (2026-01-31T18:00:00Z)"
+            f"{text[:40]!r} is not a time: use a number with s, m, h, d or w (90d), a date (2026-01-31), "
+            "or a time of RFC 3339 (2026-01-31T18:00:00Z)"
         ) from error
     if zone is None or moment.tzinfo:
         return moment

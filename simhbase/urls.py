@@ -12,6 +12,7 @@ _PORT = re.compile(r":\d+(?=[/,?])")
 # As an option, in a fragment, or within the value of another option.
 _SECRET = re.compile(r"(?i)(pass(?!file)|pwd|secret|token|auth|api_?key)[a-z]*\s*=")
 _AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_BETWEEN = re.compile(r"[/?#\s]+")  # parts of a URL, or of what somebody takes for one
 _EMBEDDED = ("memory:", "rocksdb:")  # their folders may have any name
 
 
@@ -19,7 +20,9 @@ def refuse_secret(url: str, instead: str) -> None:
     """Raises UsageError for a URL with what may be a password, also with one that has signs which end a name
     in a URL. The URL is not shown. instead: how to give it."""
     is_named = not url.startswith(_EMBEDDED) and _SECRET.search(unquote(url))
-    if is_named or (_AUTHORITY.match(url) and any(":" in user for user in _users(url))):
+    parts = () if url.startswith(_EMBEDDED) else _BETWEEN.split(unquote(url))
+    has_user = any(":" in part.rpartition("@")[0] for part in parts)
+    if is_named or has_user or (_AUTHORITY.match(url) and any(":" in user for user in _users(url))):
         raise UsageError(
             "the URL contains a password, and URLs are shown in messages, logs and lists of processes: leave "
             f"it out, and give it by {instead}"

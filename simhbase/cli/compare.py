@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -87,16 +88,18 @@ def compare(
 def _texts_of(inputs: Inputs) -> Iterator[str]:
     """The texts of files. Raises UsageError for a file without one."""
     from simhbase.corpus.parser import Parser
+    from simhbase.corpus.reading import extracted
     from simhbase.corpus.sources import Sources
 
     parser = Parser(inputs.options)
     for path in inputs.paths:
         found = list[str]()
-        for chunk in Sources([path], inputs.options).chunks():
-            texts, rejects, _ = parser.texts(chunk)
-            if rejects:
-                raise UsageError(f"{path}: {rejects[0].reason}")
-            found += texts
+        with closing(extracted(Sources([path], inputs.options).chunks(), inputs.options)) as chunks:
+            for chunk in chunks:
+                texts, rejects, _ = parser.texts(chunk)
+                if rejects:
+                    raise UsageError(f"{path}: {rejects[0].reason}")
+                found += texts
         if len(found) != 1:
             raise UsageError(
                 f"{path} holds {len(found):,} texts, and compare takes one of a file: give the text by --text"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -24,7 +25,7 @@ TYPE_NAMES: Mapping[type, str] = {
 
 
 _MOST_DIGITS = 4300  # that Python converts to an integer
-_WHITE = " \t\r\n\v\f\x1e\ufeff"  # around an object; RFC 7464 begins each with 1e
+_SPACE = re.compile("[ \t\r\n\v\f\x1e\ufeff]*")  # around an object; RFC 7464 begins each with 1e
 EXACT = 2.0**53  # orjson gives integers beyond 64 bits as floats, which are inexact from here on
 
 
@@ -49,9 +50,8 @@ def joined_objects(text: str) -> Iterator[str]:
     RecursionError."""
     place = 0
     while place < len(text):
-        rest = text[place:].lstrip(_WHITE)
-        place = len(text) - len(rest)
-        if rest:
+        place = _SPACE.match(text, place).end()  # type: ignore[union-attr]  # it matches everywhere
+        if place < len(text):
             _, end = _DECODER.raw_decode(text, place)
             yield text[place:end]
             place = end + text[end : end + 1].count(",")

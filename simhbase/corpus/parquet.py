@@ -43,6 +43,7 @@ SHARED_BYTES = 32 << 20  # of copies of values that the rows of a batch share
 MOST_RATIO = 100  # of bytes in memory to bytes in the file; texts have 3 to 20
 _PAGE_HEADER = re.compile(rb"\x15([\x80-\xff]{,9}[\0-\x7f])" * 3, re.DOTALL)
 _PAGE_HEADER_BYTES, _DICTIONARY_PAGE = 32, 2
+_MOST_OF_VALUE = 1 << 16  # bytes of an id, a tag or a value to choose by: many rows may share one
 BUFFER_BYTES = 1 << 20  # read buffer of a column; without it, a whole row group's column is read at once
 
 
@@ -279,9 +280,9 @@ class _Column:
     def cells(self, batch: Any) -> list[bytes | None]:
         """The values of a batch's rows as UTF-8 texts; binary values unchanged. Raises BadInput for values
         that are larger than any text need be."""
-        cells = self.texts(batch, MAX_RECORD_BYTES)
+        cells = self.texts(batch, _MOST_OF_VALUE)
         if any(isinstance(cell, TooLong) for cell in cells):
-            raise BadInput(f"column {self.name!r} has values of more than {MAX_RECORD_BYTES:,} bytes")
+            raise BadInput(f"column {self.name!r} has values of more than {_MOST_OF_VALUE:,} bytes")
         return cast("list[bytes | None]", cells)
 
     def texts(self, batch: Any, most: int) -> list[bytes | TooLong | None]:

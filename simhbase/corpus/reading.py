@@ -27,7 +27,7 @@ AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 NOTES = 10  # shown about sources
 PAGE_SECONDS = 60.0  # of processor time, for a page; ordinary ones take a hundredth of a second
 _NOT_WORTH_WORKERS = 2  # chunks, whose pages take less time than starting a worker process
-_WORTH_WORKERS = 4 << 20  # bytes of a chunk from which workers are started for a single one
+_WORTH_WORKERS = 256 << 10  # bytes of a chunk from which workers are started for a single one
 
 
 def read(

@@ -24,6 +24,7 @@ from simhbase.errors import (
 from simhbase.logs import logger
 from simhbase.online.answers import ErrorBody, Failed
 
+_MOST_SAID = 2_000  # characters
 _UNTOLD = "the reason is in the service's log, under this request id"
 _RETRY_SOON, _RETRY_LATER = 1, 5  # seconds
 
@@ -103,6 +104,8 @@ def _failure(
     headers: Mapping[str, str] | None = None,
     details: Iterable[wire.Problem] = (),
 ) -> Response:
+    if len(message) > _MOST_SAID:  # what is wrong may be as long as the body
+        message = f"{message[:_MOST_SAID]}..."
     printable = message.encode(errors="backslashreplace").decode()  # JSON in UTF-8 has no lone surrogates
     said = Failed(ErrorBody(code, printable, request_id.get(), list(details)))
     return Response(wire.encode(said), status, headers, media_type="application/json")

@@ -19,12 +19,14 @@ STRINGS_OF_DOCUMENT = 64  # names and values of fields and tags
 
 
 def require_few_strings(body: bytes, documents: int) -> None:
-    """Check that JSON has no more strings than so many documents have, as decoding holds the interpreter.
-    Raises TooLarge."""
+    """Check that JSON has no more strings and lines than so many documents have, as decoding holds the
+    interpreter. Raises TooLarge."""
     most = STRINGS_OF_DOCUMENT * (documents + 1)
     # A backslash before a quote that ends a string hides one of two at most.
-    if body.count(b'"') - body.count(b'\\"') > 2 * most:
-        raise TooLarge(f"the body has more than {most:,} names and values: send fewer at once")
+    if body.count(b'"') - body.count(b'\\"') > 2 * most or body.count(b"\n") > 2 * most:
+        raise TooLarge(
+            f"the body has more than {most:,} names and values, or twice as many lines: send fewer at once"
+        )
 
 
 class Bodies:

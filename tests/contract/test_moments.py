@@ -135,7 +135,7 @@ def test_texts_are_moments(index, name):
         assert found(index, since) == [b]
     for since in ("30d", "2020-01-31", "2020-01-31T18:00:00Z", "2020-01-31T18:00"):
         assert sorted(found(index, since)) == [a, b]
-    for since in ("yesterday", "7", "-7d", "", 7):
+    for since in ("yesterday", "7", "-7d", "", 7, "2026-01-31T18:00:00Z\0"):
         with pytest.raises(UsageError, match="is not a time"):
             found(index, since)
 

@@ -622,6 +622,12 @@ def test_a_body_of_many_small_values_is_refused_before_it_is_decoded(tmp_path: P
             refused = service.send("POST", path, body.encode(), {"Content-Type": "application/json"})
             assert (refused.status, refused.code) == (413, "too_large")
             assert "more than 64,064 names and values" in refused.json["error"]["message"]
+        lines = {"Content-Type": "application/x-ndjson"}
+        for body in (b"\n" * (8 << 20), b" \r\n" * (1 << 20)):
+            refused = service.send("POST", "/v1/documents", body, lines)
+            assert (refused.status, refused.code) == (413, "too_large")
+        long = service.post("/v1/find", {"text": ONE, "since": "9" * 1_000_000})
+        assert (long.status, len(long.body) < 4_000) == (422, True)
         quotes = {"id": "a", "text": f"{ONE} " + '"yes", "no" ' * 80_000}
         assert service.post("/v1/documents", quotes).json["added"] == 1
 

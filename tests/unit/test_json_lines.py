@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from time import process_time
 
 import pandas as pd
 import pytest
 
 import simhbase
+from simhbase.corpus.fields import joined_objects
 from simhbase.corpus.record import Record, SourceReject
 from tests.command_line import read_lines, result, run, texts
 from tests.reading import read, rejects, write
@@ -59,6 +61,21 @@ def test_each_of_joined_objects_is_judged_by_itself(tmp_path):
     items = read(path)
     assert isinstance(items[0], Record)
     assert [line for line, _, _ in rejects(items)] == [1, 1, 2]
+
+
+@pytest.mark.parametrize("part", ["{}", '""', '{"id":"1"} ', " "])
+def test_joined_objects_take_time_linear_in_a_line(part):
+    """Each was cut off the front of the rest, which took the square of their number."""
+
+    def seconds(size):
+        line, spent = part * (size // len(part)), []
+        for _ in range(3):
+            start = process_time()
+            assert len(list(joined_objects(line))) == (0 if part == " " else size // len(part))
+            spent.append(process_time() - start)
+        return min(spent)
+
+    assert seconds(1 << 19) < 3 * 32 * max(seconds(1 << 14), 0.001)
 
 
 def test_integers_of_any_length_are_exact(tmp_path):

@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import sys
+import tracemalloc
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -302,6 +303,21 @@ def test_memory_is_bounded_by_pages_and_not_by_groups_or_the_file(tmp_path):
         peak = max(peak, pa.total_allocated_bytes() - before)
     assert path.stat().st_size > 100_000_000
     assert peak < 10_000_000
+
+
+@pytest.mark.parametrize("options", [{}, {"value_field": "other"}, {"tag_fields": (("t", "other"),)}])
+def test_a_large_value_that_all_rows_share_is_refused_by_its_length(tmp_path, options):
+    """For an id, a tag or a value to choose by, each row took its own copy of it."""
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 500, pa.int32()), pa.array(["ab " * 1_000_000]))
+    name = "other" if options else "id"
+    columns = {"id": [str(number) for number in range(500)], "text": ["some words"] * 500} | {name: shared}
+    path = table(tmp_path / "x.parquet", columns)
+    tracemalloc.start()
+    (reject,) = read(path, **options)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert f"column {name!r} has values of more than 65,536 bytes" in reject.reason
+    assert most < 50_000_000
 
 
 def test_one_text_that_all_rows_share_is_not_unpacked_for_all_at_once(tmp_path):

@@ -41,6 +41,38 @@ def test_a_password_is_refused_and_not_shown(call, scheme, rest):
     assert "12" not in str(refused.value)
 
 
+@pytest.mark.parametrize("call", [open_store, Client], ids=["a store", "a service"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        " postgresql://bob:secret@h/db",
+        "jdbc:postgresql://bob:secret@h/db",
+        "bob:secret@h/db",
+        "//bob:secret@h/db",
+        "postgresql:bob:secret@h/db",
+        "redis:/bob:secret@h",
+        "postgres ql://bob:secret@h",
+        "postgresql:\\\\bob:secret@h",
+    ],
+)
+def test_a_password_in_what_is_no_url_is_not_shown(call, url):
+    with pytest.raises(UsageError, match="contains a password") as refused:
+        call(url, "read") if call is open_store else call(url)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://bob@h:5432/db",
+        "redis://h:6379/0",
+        "hbase://a:9090,b:9090/n:p?thrift2=9091&user=bob",
+    ],
+)
+def test_a_user_and_ports_are_no_password(url):
+    refuse_secret(url, "PGPASSWORD")
+
+
 @pytest.mark.parametrize(
     "url", ["rocksdb:/data/tokens=1/x", "rocksdb:my-secret=.db", "rocksdb:/x//y://a:b@c", "memory:"]
 )
