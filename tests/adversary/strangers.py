@@ -10,7 +10,6 @@ has ended with an error of the service, and neither service nor jobs have taken 
 from __future__ import annotations
 
 import json
-import os
 import random
 import socket
 import subprocess
@@ -222,15 +221,14 @@ def read_folder(folder: Path, kind: str, seed: int) -> int:
     command = [*COMMAND, "dedup", "--unique", "unique.jsonl", "in"]
     with (folder / "said").open("wb") as said:
         job = subprocess.Popen(command, cwd=folder, env=environment(), stdout=said, stderr=said)
-        end = time.monotonic() + JOB_SECONDS
-        while not (ended := os.wait4(job.pid, os.WNOHANG))[0]:
+        end, memory = time.monotonic() + JOB_SECONDS, 0
+        while job.poll() is None:
             if time.monotonic() > end:
                 job.kill()
                 raise AssertionError(f"{kind}: a job takes more than {JOB_SECONDS:g} s")
+            memory = max(memory, memory_of(job.pid))  # that of wait4 counts the process that started it, too
             time.sleep(0.1)
-    code, memory = os.waitstatus_to_exitcode(ended[1]), ended[2].ru_maxrss
-    job.returncode = code
-    assert code == 3, f"{kind}: {code}, {(folder / 'said').read_text()}"
+    assert job.returncode == 3, f"{kind}: {job.returncode}, {(folder / 'said').read_text()}"
     kept = {line["id"] for line in read_lines(folder / "unique.jsonl")}
     missing = {f"honest{number}" for number in range(HONEST_DOCUMENTS)} - kept
     assert not missing, f"{kind}: honest documents are not kept: {missing}"
@@ -271,6 +269,6 @@ def oppose_strangers(contest: Contest) -> Outcome:
 
 
 def memory_of(process: int) -> int:
-    """The most memory that a process has had, in KiB."""
+    """The most memory that a process has had, in KiB; 0 if it has just ended."""
     status = Path(f"/proc/{process}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0])
+    return int((status.partition("VmHWM:")[2].split() or ["0"])[0])
