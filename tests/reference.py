@@ -561,9 +561,12 @@ def rejected(text: str, profile: Profile, count: int, sketched: bytes) -> str | 
         return f"the text is too short for a sketch{without}"
     if is_stripped and not count:
         return "the text is only boilerplate"
+    short = FeatureOptions("chars:1-3", boilerplate=boilerplate, variants=profile.variants)
+    is_taken = len({each for each, _ in features(text, short)}) >= profile.min_features
+    taker = "; the profile short takes it" if is_taken else ""
     return (
         f"the text has {count} distinct feature{'s' * (count != 1)} ({profile.features}){without}, at least "
-        f"{profile.min_features} are needed"
+        f"{profile.min_features} are needed{taker}"
     )
 
 
