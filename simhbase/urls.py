@@ -12,7 +12,7 @@ _PORT = re.compile(r":\d+(?=[/,?])")
 # As an option, in a fragment, or within the value of another option.
 _SECRET = re.compile(r"(?i)(pass(?!file)|pwd|secret|token|auth|api_?key)[a-z]*\s*=")
 _AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-_BETWEEN = re.compile(r"[/?#\s]+")  # parts of a URL, or of what somebody takes for one
+_BETWEEN = re.compile(r"[/?#\s]+")  # parts of a URL, also of an invalid one
 _EMBEDDED = ("memory:", "rocksdb:")  # their folders may have any name
 
 

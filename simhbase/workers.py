@@ -38,7 +38,7 @@ def map_in_processes(
     item at a time, as a list, and returns a list of results.
 
     An item that takes more than `seconds` of processor time, or whose process dies, gives lost(item, reason):
-    it alone, and another process goes on.
+    it alone. A new process handles the rest.
 
     function, items and results must be picklable. At most AHEAD times `processes` chunks are in progress,
     with a total `size` (in bytes) of about AHEAD_SIZE times `processes`, so endless inputs need bounded

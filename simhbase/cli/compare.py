@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +19,7 @@ from simhbase.model import Comparison, Explanation, Stretch
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
+    from simhbase.corpus.record import Reject
     from simhbase.index import Index
 
 CONTEXT = 60  # characters of what both texts have, before and after what differs
@@ -85,21 +86,33 @@ def compare(
         print_explanations([left[0] if left else None], [_explained(index, texts, left, right)], output)
 
 
+@dataclass(frozen=True)
+class _Texts:
+    """The texts of a chunk, with the outcome of reading it."""
+
+    texts: list[str]
+    rejects: list[Reject]
+    used: Mapping[str, int]
+
+    @property
+    def parsed(self) -> int:
+        return len(self.texts)
+
+
 def _texts_of(inputs: Inputs) -> Iterator[str]:
     """The texts of files. Raises UsageError for a file without one."""
     from simhbase.corpus.parser import Parser
-    from simhbase.corpus.reading import extracted
-    from simhbase.corpus.sources import Sources
 
     parser = Parser(inputs.options)
     for path in inputs.paths:
         found = list[str]()
-        with closing(extracted(Sources([path], inputs.options).chunks(), inputs.options)) as chunks:
+        with closing(
+            replace(inputs, paths=(path,)).each(lambda chunk: _Texts(*parser.texts(chunk)))
+        ) as chunks:
             for chunk in chunks:
-                texts, rejects, _ = parser.texts(chunk)
-                if rejects:
-                    raise UsageError(f"{path}: {rejects[0].reason}")
-                found += texts
+                if chunk.rejects:
+                    raise UsageError(f"{path}: {chunk.rejects[0].reason}")
+                found += chunk.texts
         if len(found) != 1:
             raise UsageError(
                 f"{path} holds {len(found):,} texts, and compare takes one of a file: give the text by --text"

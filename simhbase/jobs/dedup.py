@@ -124,8 +124,8 @@ def dedup(
     lower end of a rising one), 0.65 if it has none. 0: only fingerprints decide, as they do for inputs with
     fingerprints, and similarities are estimates.
     thresholds: further minimum similarities, above `min_similarity`. For each the report on rows has which
-    are kept, and labels, in `at`: texts are read and fingerprinted once. Its pairs are those of
-    `min_similarity`, so each threshold gets at least the pairs that a run of its own would find.
+    are kept, and labels, in `at`: texts are read and fingerprinted once. All use the
+    pairs that `min_similarity` finds, so each has at least those of a run of its own.
     keep: the representative of a group: "first" in input order, "longest", "newest" or "oldest" (by
     `date_field`), or the document with the greatest ("-FIELD": least) value of a field. Values of a
     field are compared as numbers if all are numbers, as dates if all are dates, else as texts. Dates are ISO

@@ -19,8 +19,8 @@ STRINGS_OF_DOCUMENT = 64  # names and values of fields and tags
 
 
 def require_few_strings(body: bytes, documents: int) -> None:
-    """Check that JSON has no more strings and lines than so many documents have, as decoding holds the
-    interpreter. Raises TooLarge."""
+    """Check the number of strings and lines in JSON against what that many documents can have: decoding it
+    holds the interpreter. Raises TooLarge."""
     most = STRINGS_OF_DOCUMENT * (documents + 1)
     # A backslash before a quote that ends a string hides one of two at most.
     if body.count(b'"') - body.count(b'\\"') > 2 * most or body.count(b"\n") > 2 * most:
