@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from errno import EFBIG
 from io import RawIOBase
 from itertools import count, islice, repeat
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal
 
 from simhbase.corpus.arrow_sizes import Message, blocks, message_at
 from simhbase.corpus.fields import listed, with_field
@@ -270,20 +270,22 @@ class _Column:
             array = compute.struct_field(array, step)
         return array
 
-    def ids(self, batch: Any) -> list[Any]:
-        """The values of a batch's rows, texts and integers as UTF-8."""
+    def ids(self, batch: Any, long: dict[int, str]) -> list[Any]:
+        """The values of a batch's rows, texts and integers as UTF-8. long: as of `cells`."""
         from pyarrow import types
 
         is_plain = _is_text(self.type) or types.is_integer(self.type)
-        return self.cells(batch) if is_plain else list(self.array(batch).to_pylist())
+        return self.cells(batch, long) if is_plain else list(self.array(batch).to_pylist())
 
-    def cells(self, batch: Any) -> list[bytes | None]:
-        """The values of a batch's rows as UTF-8 texts; binary values unchanged. Raises BadInput for values
-        that are larger than any text need be."""
+    def cells(self, batch: Any, long: dict[int, str]) -> list[Any]:
+        """The values of a batch's rows as UTF-8 texts; binary values unchanged. long: gets the places of
+        those that are too long, with why."""
         cells = self.texts(batch, _MOST_OF_VALUE)
-        if any(isinstance(cell, TooLong) for cell in cells):
-            raise BadInput(f"column {self.name!r} has values of more than {_MOST_OF_VALUE:,} bytes")
-        return cast("list[bytes | None]", cells)
+        for place, cell in enumerate(cells):
+            if isinstance(cell, TooLong):
+                said = f"the value of column {self.name!r} has {cell.bytes:,} bytes"
+                long[place] = f"{said}, at most {_MOST_OF_VALUE:,} are read"
+        return cells
 
     def texts(self, batch: Any, most: int) -> list[bytes | TooLong | None]:
         """The values of a batch's rows as UTF-8 texts; TooLong for texts of more than `most` bytes."""
@@ -359,9 +361,11 @@ class _Columns:
     ) -> Iterator[Raw | Reject]:
         """The rows of a batch. row: number of rows before it; utf8: converts bytes."""
         nothing: list[bytes | None] = [None] * batch.num_rows
-        ids = self.id.ids(batch) if self.id else nothing
-        values = self.value.cells(batch) if self.value else nothing
-        tags = zip(*(each.cells(batch) for each in self.tags), strict=True) if self.tags else repeat(())
+        long: dict[int, str] = {}
+        ids = self.id.ids(batch, long) if self.id else nothing
+        values = self.value.cells(batch, long) if self.value else nothing
+        tag_cells = [each.cells(batch, long) for each in self.tags]
+        tags = zip(*tag_cells, strict=True) if tag_cells else repeat(())
         texts = self.content.texts(batch, options.max_record_bytes)
         is_found = options.encoding == "auto" and _is_binary(self.content.type)
         encoding = "utf-8" if is_found or not _is_binary(self.content.type) else None
@@ -373,6 +377,9 @@ class _Columns:
         for line, ((given, text, value, fields), tagged) in enumerate(
             zip(columns, tags, strict=False), row + 1
         ):
+            if reason := long.get(line - row - 1):
+                yield Reject(source.name, line, None, reason)
+                continue
             try:
                 row_id = _id(self.id, given) if self.id else source.id_of_line(line, options)
             except BadInput as error:

@@ -308,15 +308,18 @@ def test_memory_is_bounded_by_pages_and_not_by_groups_or_the_file(tmp_path):
 @pytest.mark.parametrize("options", [{}, {"value_field": "other"}, {"tag_fields": (("t", "other"),)}])
 def test_a_large_value_that_all_rows_share_is_refused_by_its_length(tmp_path, options):
     """For an id, a tag or a value to choose by, each row took its own copy of it."""
-    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 500, pa.int32()), pa.array(["ab " * 1_000_000]))
+    some = pa.array([0] * 499 + [1], pa.int32())
+    shared = pa.DictionaryArray.from_arrays(some, pa.array(["ab " * 1_000_000, "short"]))
     name = "other" if options else "id"
     columns = {"id": [str(number) for number in range(500)], "text": ["some words"] * 500} | {name: shared}
     path = table(tmp_path / "x.parquet", columns)
     tracemalloc.start()
-    (reject,) = read(path, **options)
+    *rejected, kept = read(path, **options)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert f"column {name!r} has values of more than 65,536 bytes" in reject.reason
+    said = f"the value of column {name!r} has 3,000,000 bytes, at most 65,536 are read"
+    assert {each.reason for each in rejected} == {said}
+    assert (len(rejected), kept.line) == (499, 500)
     assert most < 50_000_000
 
 
