@@ -22,8 +22,8 @@ from simhbase.interrupt import defer_interrupts
 from simhbase.progress import show_progress
 
 if TYPE_CHECKING:
-    from simhbase.corpus.spool import Spool
     from simhbase.index import Index
+    from simhbase.spool import Spool
 
 BATCH = 4096  # documents removed at once
 NAMED = 10  # missing ids to show
@@ -92,7 +92,7 @@ def _delete_older(than: datetime, index: Index, consent: Consent, output: Output
 
 def _delete_ids(given: Iterator[str], index: Index, consent: Consent, output: Output) -> None:
     from simhbase.admin import Administrator
-    from simhbase.corpus.spool import Spool
+    from simhbase.spool import Spool
 
     if consent.yes and not consent.dry_run:
         _delete(given, index, output)

@@ -19,10 +19,10 @@ from simhbase.corpus.names import WITHOUT_FIELDS
 from simhbase.corpus.outputs import Duplicate
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Value
-from simhbase.corpus.spool import Spool, SpooledRows
 from simhbase.corpus.trim import Trim, measured, text_only, without_content
 from simhbase.corpus.unique_output import require_written, unique_trim
 from simhbase.corpus.watcher import ProgressOnly, Watcher
+from simhbase.drawers.groups import Matcher, groups, stars
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.frames import Documents, Texts
@@ -32,7 +32,6 @@ from simhbase.jobs.dedup_files import DedupFiles, folder_of
 from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of, warnings_about
 from simhbase.jobs.dedup_rows import DedupedRows, RowsSeen
 from simhbase.jobs.evidence import Rule
-from simhbase.jobs.groups import Matcher, groups, stars
 from simhbase.jobs.lookups import nearest_others
 from simhbase.jobs.matching import MatchCriteria, SpooledTexts
 from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
@@ -41,6 +40,7 @@ from simhbase.jobs.source_report import warnings_of
 from simhbase.model import Query
 from simhbase.profile import Profile, given_parameters, without_sketches
 from simhbase.progress import Progress
+from simhbase.spool import Spool, SpooledRows
 
 
 @overload

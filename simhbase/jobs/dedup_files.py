@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import Duplicate, OutputFile, duplicate_line, plain_target, unique_line
 from simhbase.corpus.record import WithoutFingerprint
-from simhbase.corpus.spool import Spool, SpooledRows
 from simhbase.corpus.unique_output import unique_file
+from simhbase.drawers.groups import Groups
 from simhbase.jobs.evidence import ComparedTexts, Rule, evidence_line
-from simhbase.jobs.groups import Groups
 from simhbase.jobs.matching import SpooledTexts
 from simhbase.jobs.pipeline import Batch
 from simhbase.slices import Numbers
+from simhbase.spool import Spool, SpooledRows
 
 LINES_AT_ONCE = 4096
 

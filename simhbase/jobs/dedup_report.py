@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.rejects import Counts
-from simhbase.corpus.spool import Spool
-from simhbase.jobs.groups import Groups
+from simhbase.drawers.groups import Groups
 from simhbase.jobs.pipeline import Batch
 from simhbase.jobs.source_report import (
     GATHERED_FROM,
@@ -22,6 +21,7 @@ from simhbase.jobs.source_report import (
     warning_of_gathered,
     weightiest,
 )
+from simhbase.spool import Spool
 from simhbase.text.difference import REPEATS_ITSELF
 
 LARGEST = 5  # groups listed

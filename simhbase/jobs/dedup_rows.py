@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from simhbase.corpus.given import GivenRows
 from simhbase.corpus.outputs import Duplicate
 from simhbase.corpus.record import Record, Reject, WithoutFingerprint
+from simhbase.drawers.groups import Groups
 from simhbase.errors import UsageError
 from simhbase.frames import Results, Texts, is_frame
 from simhbase.jobs.dedup_files import columns_of
 from simhbase.jobs.dedup_report import DedupReport
 from simhbase.jobs.evidence import Rule
-from simhbase.jobs.groups import Groups
 from simhbase.jobs.matching import SpooledTexts
 from simhbase.jobs.pipeline import Batch
 from simhbase.notebook import html_table

@@ -18,7 +18,6 @@ from simhbase.corpus.given import GivenRows
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import Record
 from simhbase.corpus.rejects import Rejects
-from simhbase.corpus.spool import Spool
 from simhbase.corpus.trim import text_only, without_content
 from simhbase.drawers.memory_index import Hits, MemoryIndex
 from simhbase.drawers.threshold import RisingThreshold
@@ -33,6 +32,7 @@ from simhbase.jobs.matching import MatchCriteria, SpooledTexts
 from simhbase.jobs.pipeline import Batch, fingerprinting, without_repeats
 from simhbase.model import Fingerprint, Lookup, Match
 from simhbase.profile import Profile, given_parameters, with_corpus_defaults, without_sketches
+from simhbase.spool import Spool
 
 # Documents per drawer. Larger than in dedup, which holds one table at a time: here every table takes 8 bytes
 # per document, and comparing a query with dozens of further fingerprints costs next to nothing.

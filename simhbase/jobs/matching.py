@@ -11,18 +11,18 @@ import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.corpus.spool import Spool, SpooledRows
 from simhbase.drawers.bands import CORPUS_RECALL, Bands, bands_for
+from simhbase.drawers.groups import ExactSimilarity
 from simhbase.drawers.join import default_layout
 from simhbase.drawers.scheme import Bounds, MinHashScheme, Scheme, SimHashScheme, same_numbers
 from simhbase.drawers.threshold import RisingThreshold
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.evidence import Rule
-from simhbase.jobs.groups import ExactSimilarity
 from simhbase.jobs.pipeline import Batch
 from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile, with_corpus_defaults
 from simhbase.slices import Numbers, bounded_slices
+from simhbase.spool import Spool, SpooledRows
 from simhbase.text.difference import repeats_itself
 from simhbase.text.extractor import Extractor
 from simhbase.text.jaccard import similarity

@@ -14,6 +14,7 @@ import simhbase
 from simhbase import Document, Profile
 from simhbase.admin.check import STRAY_LISTING, STRAY_ROW, UNSKETCHED, WRONG_ROW, Checker, CheckReport
 from simhbase.drawers import banding
+from simhbase.drawers.groups import Matcher, groups
 from simhbase.drawers.rowkeys import decode
 from simhbase.drawers.scheme import MinHashScheme, least_estimate
 from simhbase.errors import ProfileMismatch, StoreFailed, UsageError
@@ -25,7 +26,6 @@ from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import DocumentBatch
-from simhbase.jobs.groups import Matcher, groups
 from simhbase.model import AddReport, Query
 from simhbase.parallel import map_in_threads
 from simhbase.stores.base import keeps_hints

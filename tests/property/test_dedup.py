@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simhbase.drawers.groups import ExactSimilarity, Groups, Matcher, groups, stars
 from simhbase.drawers.join import Pairs, default_layout
 from simhbase.drawers.scheme import Bounds, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.jobs.groups import ExactSimilarity, Groups, Matcher, groups, stars
 from simhbase.progress import no_progress
 
 BASE = 0x0123456789ABCDEF
@@ -228,7 +228,7 @@ def test_every_member_is_as_near_and_as_similar_to_its_representative_as_asked_f
     matrix = similarities_of(data, values, kinds)
     exact = replace(exact_of(values, kinds), similarity=lambda left, right: matrix[left, right])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("simhbase.jobs.groups.COMPARED_AT_ONCE", at_once)
+        patch.setattr("simhbase.drawers.groups.COMPARED_AT_ONCE", at_once)
         found = grouped(stars, values, k, order, exact=exact)
     everyone = np.arange(len(values))
     assert found.distance.max() <= k
@@ -260,7 +260,7 @@ def test_chains_join_what_is_near_and_similar_however_many_are_compared_at_once(
     found = []
     for at_once in (1, 7, 1 << 12):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("simhbase.jobs.groups.COMPARED_AT_ONCE", at_once)
+            patch.setattr("simhbase.drawers.groups.COMPARED_AT_ONCE", at_once)
             found.append(grouped(groups, values, k, exact=exact).representative.tolist())
     near = [[apart(one, other, 64) <= k for other in values] for one in values]
     linked = np.array(near) & (matrix >= exact.least)

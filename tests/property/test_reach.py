@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simhbase.drawers.groups import Matcher, stars
 from simhbase.drawers.layout import SEGMENT_BITS
 from simhbase.drawers.memory_index import MemoryIndex
 from simhbase.drawers.scheme import Scheme
@@ -20,7 +21,6 @@ from simhbase.index.claim_batch import ClaimContext, ClaimKind
 from simhbase.index.reader import Reader
 from simhbase.index.selection import duplicates_of
 from simhbase.index.writer import DocumentBatch, HintingWriter
-from simhbase.jobs.groups import Matcher, stars
 from simhbase.model import Query
 from simhbase.profile import Profile
 from tests.claiming import claims_of

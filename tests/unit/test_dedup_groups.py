@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simhbase.corpus import spool
-from simhbase.corpus.spool import SpooledRows
+from simhbase.drawers.groups import PAIRS_AT_ONCE, ExactSimilarity, Groups, Matcher, groups, stars
 from simhbase.drawers.join import default_layout
 from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import Bounds, SimHashScheme
@@ -16,8 +16,8 @@ from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.sketches import fingerprints
 from simhbase.jobs import candidates
-from simhbase.jobs.groups import PAIRS_AT_ONCE, ExactSimilarity, Groups, Matcher, groups, stars
 from simhbase.profile import Profile
+from simhbase.spool import SpooledRows
 
 
 def grouped(values: np.ndarray, k: int) -> Groups:

@@ -13,12 +13,12 @@ import pytest
 
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import Record, Reject, SourceReject
-from simhbase.corpus.spool import Spool
+from simhbase.drawers.groups import Groups
 from simhbase.errors import UsageError
 from simhbase.jobs import dedup_report, source_report
 from simhbase.jobs.dedup_report import SourcesRead
-from simhbase.jobs.groups import Groups
 from simhbase.jobs.source_report import SourceCounts, SourceReport
+from simhbase.spool import Spool
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simhbase.corpus import spool
-from simhbase.corpus.spool import Spool, SpooledRows
 from simhbase.errors import SimhbaseError
+from simhbase.spool import Spool, SpooledRows
 from tests.limits import files_up_to
 
 

@@ -34,9 +34,9 @@ from pyspark.sql.types import (
 )
 
 from simhbase.corpus.record import Value
+from simhbase.drawers.groups import Matcher, groups, stars
 from simhbase.errors import BadInput, UsageError
 from simhbase.jobs.dates import DateOrder, DateReader, DateUnit, form_of
-from simhbase.jobs.groups import Matcher, groups, stars
 from simhbase.jobs.matching import MatchCriteria, SpooledTexts
 from simhbase.jobs.representative import Preference, as_number, compared_as_text, is_number, preference
 from simhbase.jobs.spark.drawers import COMPONENT, verified_by, with_components

@@ -14,12 +14,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.drawers.candidates import CandidateGraph
 from simhbase.drawers.components import merge_components
 from simhbase.drawers.join import Distinct, Pairs, distances, distinct
 from simhbase.drawers.scheme import Bounds, Distances, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.sketches import pair_mismatches
-from simhbase.jobs.candidates import CandidateGraph
 from simhbase.progress import Progress, no_progress
 from simhbase.slices import Numbers, numbers_below
 
