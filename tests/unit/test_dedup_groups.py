@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simhbase.corpus import spool
+from simhbase import spool
+from simhbase.drawers import candidates
 from simhbase.drawers.groups import PAIRS_AT_ONCE, ExactSimilarity, Groups, Matcher, groups, stars
 from simhbase.drawers.join import default_layout
 from simhbase.drawers.layout import layout
@@ -15,7 +16,6 @@ from simhbase.drawers.scheme import Bounds, SimHashScheme
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.sketches import fingerprints
-from simhbase.jobs import candidates
 from simhbase.profile import Profile
 from simhbase.spool import SpooledRows
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.corpus import spool
+from simhbase import spool
 from simhbase.errors import SimhbaseError
 from simhbase.spool import Spool, SpooledRows
 from tests.limits import files_up_to
