@@ -12,11 +12,13 @@ from simhbase.fingerprint.batch import FingerprintBatch, to_int
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.model import Comparison, Fingerprint, Stretch
 from simhbase.profile import Profile, given_parameters, make_profile
+from simhbase.text.containment import containment, is_measured
 from simhbase.text.difference import difference, notes
 from simhbase.text.extractor import Extractor
 from simhbase.text.jaccard import similarity as exact_similarity
 
 _FIRST, _SECOND = np.array([0]), np.array([1])
+_BOTH, _OTHERS = np.array([0, 1]), np.array([1, 0])
 
 _Nearness = tuple[int | None, float | None, tuple[int, ...], bool]  # distance, similarity, drawers, match
 _NOT_COMPARED: _Nearness = (None, None, (), False)
@@ -44,7 +46,12 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
     )
     values = [Fingerprint(to_int(value)) for value in found.values]
     one, other = (None if reason else value for value, reason in zip(values, found.reasons, strict=True))
-    exact = exact_similarity(Extractor(profile.shingles), [left, right], _FIRST, _SECOND)
+    extractor = Extractor(profile.shingles)
+    exact = exact_similarity(extractor, [left, right], _FIRST, _SECOND)
+    contained = None
+    if is_measured(profile.shingles):
+        of_left, of_right = containment(extractor, [left, right], _BOTH, _OTHERS).tolist()
+        contained = of_left, of_right
     differ = difference(left, right, variants=profile.variants)
     return Comparison(
         fingerprints=(one, other),
@@ -52,6 +59,7 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
         distance=distance,
         similarity=similarity,
         jaccard=float(exact[0]),
+        containment=contained,
         notes=notes(left, right, differ, profile.variants),
         drawers=drawers,
         drawer_count=scheme.tables,

@@ -295,9 +295,13 @@ class Comparison:
     fingerprints: left and right, None for a text with too few features; reasons says why. distance: differing
     bits (scheme simhash) or sketch slots (minhash). similarity: estimated from sketches, if the profile keeps
     them. Both are None if a text has no fingerprint. jaccard: exact Jaccard similarity (0 to 1) of the
-    features behind the sketches (growing shingles, if the profile does not ask for others). notes: what
-    explains the similarity, such as "same lines, other order", "differs by NAME -> NAME", or that a text
-    repeats itself so much that similarity means little. drawers: flags of shared drawers; drawer_count:
+    features behind the sketches (growing shingles, if the profile does not ask for others). containment: the
+    share (0 to 1) of the characters of the left text that the right one has, and of the right that the left
+    has: those in 13 characters in a row, or in 6 Han characters in a row, that the other text has anywhere
+    (normal form, without white space; a shorter text is contained as a whole or not at all). Near 1 does not
+    mean that nothing differs. None for the profile short. notes: what explains the similarity, such as "same
+    lines, other order", "differs by NAME -> NAME", or that a text repeats itself so much that similarity
+    means little. drawers: flags of shared drawers; drawer_count:
     number of drawers that a document is in. match: a lookup of one would find the other, as the estimate is
     near enough and they share a drawer.
 
@@ -311,6 +315,7 @@ class Comparison:
     distance: int | None
     similarity: float | None
     jaccard: float
+    containment: tuple[float, float] | None
     notes: tuple[str, ...]
     drawers: tuple[int, ...]
     drawer_count: int

@@ -17,7 +17,7 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.content import NamedContent
-from simhbase.text.features import BY_IDF, SHINGLES, FeatureOptions
+from simhbase.text.features import BY_IDF, SHINGLES, UP_TO_TRIPLES, FeatureOptions
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
 from simhbase.text.normalise import NORMALISATION, normalise
 from simhbase.text.packages import package_version
@@ -34,7 +34,7 @@ AUTO = "auto"  # bands: chosen by the threshold
 SHORT = 140  # characters of a text of which the profile default misses most near-duplicates
 # For rising thresholds: 32 bands of 4 slots find the short near-duplicates that these accept
 # (docs/quality.md).
-ALL_LENGTHS: Mapping[str, object] = {"features": "chars:1-3", "bands": "32x4"}
+ALL_LENGTHS: Mapping[str, object] = {"features": UP_TO_TRIPLES, "bands": "32x4"}
 BANDS = "20x5"
 _FIXED: Mapping[str, object] = {"features": SHINGLES, "bands": BANDS}
 RISES_FROM = 48  # features, those (chars:1-3) of a sentence of 17 characters

@@ -584,6 +584,24 @@ def similarity(one: str, other: str, size: int | str = "growing") -> float:
     return len(a & b) / max(1, len(a | b))
 
 
+def containment(one: str, other: str, options: FeatureOptions) -> float:
+    """The share of the characters of one text that lie in runs which the other has, too: of 13 characters, or
+    of 6 that are all Han. 1 for a text that the other has as a whole."""
+    if options.boilerplate is not None:
+        known = options.boilerplate, options.variants
+        one, other = without_boilerplate(one, *known), without_boilerplate(other, *known)
+    bare, within = (normalise(text, options.variants).replace(" ", "") for text in (one, other))
+    if bare in within:
+        return 1.0
+    counted = set[int]()
+    for start in range(len(bare)):
+        for length in (6, 13):
+            run = bare[start : start + length]
+            if len(run) == length and run in within and (length == 13 or all(map(is_written_as_han, run))):
+                counted.update(range(start, start + length))
+    return len(counted) / len(bare)
+
+
 # Real texts
 
 

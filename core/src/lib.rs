@@ -4,6 +4,7 @@
 //! while strings are read and results handed out. A panic becomes simhbase.errors.CoreFailed.
 
 mod boilerplate;
+mod containment;
 mod dictionary;
 mod features;
 mod growing;
@@ -358,6 +359,25 @@ impl Pipeline {
             }
         })?;
         Ok(Sets(sets))
+    }
+
+    /// Of pairs of texts, given by their numbers (int64 each), the share of the first's characters that the second has:
+    /// float64.
+    fn containment<'py>(
+        &self,
+        py: Python<'py>,
+        texts: List<'_, '_>,
+        left: PyBuffer<i64>,
+        right: PyBuffer<i64>,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
+        let texts = read(texts)?;
+        let (left, right) = (left.to_vec(py)?, right.to_vec(py)?);
+        let found = work(py, || {
+            let bare = texts.iter().map(|text| self.of.bare(text)).collect::<Vec<_>>();
+            let pairs = left.iter().zip(&right).map(|(&one, &other)| (one as usize, other as usize));
+            containment::containment(&bare, &pairs.collect::<Vec<_>>())
+        })?;
+        Ok(array(py, &found))
     }
 
     /// The words of a text and their weights, heaviest first, ties by bytes. (Weights in units of an IDF of 1/65536,

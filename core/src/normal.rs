@@ -100,7 +100,7 @@ pub fn encode(points: &[u32], bytes: &mut Vec<u8>) {
 }
 
 #[inline(always)]
-fn is_han(point: u32) -> bool {
+pub fn is_han(point: u32) -> bool {
     matches!(point, 0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x3FFFF | 0x3005 | 0x3007)
 }
 

@@ -83,6 +83,18 @@ impl Pipeline {
         scratch.features.listed(&self.options)
     }
 
+    /// The normal form of a text without boilerplate and white space.
+    pub fn bare(&self, text: &[u32]) -> Vec<u32> {
+        let fold = self.fold.as_deref();
+        let stripped = self.boilerplate.as_ref().and_then(|boilerplate| boilerplate.strip(text, fold));
+        let (mut normal, mut bare) = (Normal::default(), vec![]);
+        for piece in pieces(stripped.as_deref().unwrap_or(text)) {
+            normalise(piece, fold, &mut normal);
+            append_bare(&normal, &mut bare);
+        }
+        bare
+    }
+
     fn read(&self, text: &[u32], keeps_tokens: bool, scratch: &mut Scratch) {
         let fold = self.fold.as_deref();
         let stripped = self.boilerplate.as_ref().and_then(|boilerplate| boilerplate.strip(text, fold));
@@ -95,7 +107,7 @@ impl Pipeline {
         for piece in pieces(stripped.as_deref().unwrap_or(text)) {
             normalise(piece, fold, normal);
             if is_bare {
-                normal.points.split(|&point| point == 32).for_each(|run| bare.extend_from_slice(run));
+                append_bare(normal, bare);
             }
             if self.options.needs_words() {
                 features.add_words(normal, &self.options, keeps_tokens);
@@ -106,6 +118,10 @@ impl Pipeline {
             }
         }
     }
+}
+
+fn append_bare(normal: &Normal, bare: &mut Vec<u32>) {
+    normal.points.split(|&point| point == 32).for_each(|run| bare.extend_from_slice(run));
 }
 
 impl Sketching {

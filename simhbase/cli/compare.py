@@ -140,6 +140,7 @@ def _show(found: Comparison, output: Output) -> None:
     values: dict[str, Any] = {
         "match": found.match,
         "exact similarity": found.jaccard,
+        **_contained(found),
         "estimated similarity": found.similarity,
         "distance": found.distance,
         "shared drawers": f"{shared} ({', '.join(map(str, found.drawers))})" if found.drawers else shared,
@@ -157,6 +158,14 @@ def _show(found: Comparison, output: Output) -> None:
         output.hint(f"and {found.more_words:,} more words that one text has more often")
     if found.whole:
         output.hint("a stretch was too long to compare word by word: all of it is shown as different")
+
+
+def _contained(found: Comparison) -> dict[str, str]:
+    if found.containment is None:
+        return {}
+    # Rounded down: 1.000 is all of a text.
+    left, right = (f"{int(1000 * each) / 1000:.3f}" for each in found.containment)
+    return {"containment": f"{left} of the left in the right, {right} of the right in the left"}
 
 
 def _marked(stretch: Stretch) -> str:

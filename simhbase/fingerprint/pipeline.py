@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simhbase.errors import NoFingerprint
 from simhbase.fingerprint.minhash import SketchParameters
-from simhbase.text.features import FeatureOptions
+from simhbase.text.features import UP_TO_TRIPLES, FeatureOptions
 
 if TYPE_CHECKING:
     from simhbase.fingerprint.batch import Fingerprinted
@@ -107,7 +107,7 @@ class Fingerprinter:
     def _short(self) -> Any:
         """The features of the profile short: pairs and triples of characters, single ones in short texts."""
         boilerplate, variants = self.options.boilerplate, self.options.variants
-        options = FeatureOptions("chars:1-3", boilerplate=boilerplate, variants=variants)
+        options = FeatureOptions(UP_TO_TRIPLES, boilerplate=boilerplate, variants=variants)
         return options.pipeline(self.bits, self.min_features, None)
 
     def _without(self, text: str) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simhbase._core import Pipeline, Sets
 from simhbase.text.features import FeatureOptions
 from simhbase.text.idf import SCALE
@@ -24,6 +27,11 @@ class Extractor:
 
     def sets(self, texts: Sequence[str]) -> Sets:
         return self._pipeline.sets(list(texts))
+
+    def containment(
+        self, texts: Sequence[str], left: NDArray[np.int64], right: NDArray[np.int64]
+    ) -> bytearray:
+        return self._pipeline.containment(list(texts), left, right)
 
     def words(self, text: str) -> list[tuple[str, float]]:
         """Words of a text with weights, heaviest first, ties by the words' bytes."""

@@ -18,6 +18,7 @@ from simhbase.text.normalise import form, normalise
 from simhbase.text.variants import CharacterTable
 
 SHINGLES = "chars:growing"  # whose sets are compared
+UP_TO_TRIPLES = "chars:1-3"  # for texts of any length
 WEIGHTS = ("saturated", "capped", "count", "tfidf", "levels")
 BY_IDF = ("tfidf", "levels")
 

@@ -30,6 +30,7 @@ def test_two_texts_are_compared_as_python_does(folder: Path) -> None:
         found = result("compare", *given, cwd=folder)
         assert found["jaccard"] == expected.jaccard
         assert found["similarity"] == expected.similarity
+        assert found["containment"] == list(expected.containment)
         assert found["drawers"] == list(expected.drawers)
         assert [each["same"] for each in found["stretches"]] == [each.same for each in expected.stretches]
 
@@ -38,9 +39,19 @@ def test_people_see_what_differs(folder: Path) -> None:
     said = run("compare", "--text", ONE, "--text", NEAR, cwd=folder).stdout.decode()
     assert "exact similarity      0.9" in said
     assert "estimated similarity  0.9" in said
+    assert re.search("containment +1.000 of the left in the right, 0.9.. of the right in the left", said)
     assert " of 10 (" in said
     assert said.endswith("{+more+}\n")
     assert f"{ONE[:60]} [... " in said
+
+
+def test_almost_all_is_not_shown_as_all_and_the_profile_short_shows_none(folder: Path) -> None:
+    long = " ".join(texts(30, words=120))
+    two = ("--text", long, "--text", f"{long} x")
+    said = run("compare", *two, cwd=folder).stdout.decode()
+    assert "1.000 of the left in the right, 0.999 of the right in the left" in said
+    assert "containment" not in run("compare", "--profile", "short", *two, cwd=folder).stdout.decode()
+    assert result("compare", "--profile", "short", *two, cwd=folder)["containment"] is None
 
 
 def test_the_profile_is_given_or_that_of_a_store_that_is_given(folder: Path) -> None:

@@ -176,6 +176,7 @@ def test_two_texts_are_marked_where_their_words_differ(at: Open, service: Servic
     page.get_by_label("Another text", exact=True).fill(CHINESE.replace("蓝色", "黄色") + "（记者 王小明）")
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_role("main").get_by_text("bits apart, Jaccard similarity 0.")).to_be_visible()
+    expect(page.get_by_role("main").get_by_text("of the left text is in the right, 0.")).to_be_visible()
     one, other = (page.get_by_role("region", name=f"{name} text, marked") for name in ("One", "Another"))
     assert one.locator("del").all_inner_texts() == ["蓝色", ""]
     assert other.locator("ins").all_inner_texts() == ["黄色", "记者 王小明"]

@@ -16,6 +16,8 @@ from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.stored_profile import probes
 from simhbase.profile import Profile
 from simhbase.text.boilerplate import Boilerplate
+from simhbase.text.containment import containment
+from simhbase.text.extractor import Extractor
 from simhbase.text.features import document_frequencies, tokens
 from simhbase.text.idf import IdfTable
 from simhbase.text.jaccard import shingle_sets
@@ -202,6 +204,10 @@ def compare(chance: Random, corpus: Sequence[str]) -> int:
     left, right = np.arange(len(some) - 1), np.arange(1, len(some))
     assert shingle_sets(some, f"chars:{size}").similarity(left, right).tolist() == [
         reference.similarity(some[one], some[other], size) for one, other in zip(left, right, strict=True)
+    ]
+    options = profile.shingles
+    assert containment(Extractor(options), some, left, right).tolist() == [
+        reference.containment(some[one], some[other], options) for one, other in zip(left, right, strict=True)
     ]
     return len(texts)
 

@@ -4,6 +4,7 @@ import pytest
 
 import simhbase
 from simhbase import Document, Profile
+from simhbase.profile import make_profile
 from tests.command_line import texts
 
 TEXT, OTHER = texts(2)
@@ -66,6 +67,25 @@ def test_an_index_compares_by_its_own_profile_what_it_would_find():
         (match,) = index.find(NEAR).matches
         assert (found.distance, found.similarity) == (match.distance, match.similarity)
         assert found.fingerprints[1] == match.fingerprint
+
+
+def test_containment_is_told_both_ways():
+    part = TEXT[: len(TEXT) // 2]
+    assert simhbase.compare(part, TEXT).containment[0] == 1
+    assert 0.4 < simhbase.compare(part, TEXT).containment[1] < 0.6
+    assert simhbase.compare(TEXT, part).containment == simhbase.compare(part, TEXT).containment[::-1]
+    assert max(simhbase.compare(TEXT, OTHER).containment) < 0.3
+    assert simhbase.compare("", TEXT).containment == (1, 0)
+
+
+def test_a_changed_number_costs_its_own_characters():
+    text = TEXT[:60] + "12.5" + TEXT[60:120]
+    of_left, _ = simhbase.compare(text, text.replace("12.5", "17.5")).containment
+    assert 0.8 < of_left < 1
+
+
+def test_the_profile_short_has_no_containment():
+    assert simhbase.compare(TEXT, NEAR, make_profile({}, "short")).containment is None
 
 
 def test_parameters_may_be_given_by_name():

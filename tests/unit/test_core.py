@@ -10,7 +10,7 @@ import pytest
 from simhbase._core import DICTIONARY, Dictionary, Form, Pipeline, build_dictionary, unicode_sum
 from simhbase.errors import CoreFailed
 from simhbase.profile import Profile, make_profile
-from simhbase.text.features import tokens
+from simhbase.text.features import SHINGLES, FeatureOptions, tokens
 from simhbase.text.normalise import normalise
 
 UNICODE_18 = 17437359757176573072
@@ -138,6 +138,23 @@ def test_time_is_linear_in_the_length_of_any_text(name, profile):
     """A character of a text costs the same whatever the length: a square would cost 16 times as much."""
     small, large = 1 << 13, 1 << 17
     assert seconds(made(name, large), profile) < 3 * seconds(made(name, small), profile)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_containment_takes_time_linear_in_the_length_of_any_text(name):
+    """As above, in a text that has all but the last character."""
+    pair = np.array([0]), np.array([1])
+
+    def spent(size: int) -> float:
+        text = made(name, size)
+        pipeline, times = FeatureOptions(SHINGLES).pipeline(), []
+        for _ in range(3):
+            start = process_time()
+            pipeline.containment([text + "x", text], *pair)
+            times.append(process_time() - start)
+        return min(times) / size
+
+    assert spent(1 << 17) < 3 * spent(1 << 13)
 
 
 @pytest.mark.full

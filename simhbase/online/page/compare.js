@@ -71,6 +71,10 @@ function shown(comparison, parameters, names) {
   const facts = [];
   if (left !== null && right !== null) facts.push(nearness({ ...comparison, similarity: null }, parameters.scheme));
   facts.push(`Jaccard similarity ${comparison.jaccard.toFixed(3)}`);
+  if (comparison.containment) {
+    const [ofLeft, ofRight] = comparison.containment.map((share) => (Math.floor(1000 * share) / 1000).toFixed(3)); // 1.000 is all
+    facts.push(`${ofLeft} of the left text is in the right, ${ofRight} of the right in the left`);
+  }
   facts.push(...comparison.notes);
   parts.push(make("p", { class: "near" }, facts.filter(Boolean).join(", ")));
   if (left !== null && right !== null) {
