@@ -69,7 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--operations",
         action="store_true",
-        help="also run the tests marked operations, which need nginx and Prometheus",
+        help="also run the tests marked operations, which need nginx, Prometheus and actionlint",
     )
     for mark, mode in MODES.items():
         parser.addoption(
@@ -96,7 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{mark}: needs its server; runs with {option(mark)} only")
     config.addinivalue_line("markers", "spark: needs Java 8, 11 or 17; runs with --spark only")
     config.addinivalue_line("markers", "browser: needs Chromium; runs with --browser only")
-    operations = "operations: needs nginx, Prometheus; runs with --operations only"
+    operations = "operations: needs nginx, Prometheus, actionlint; runs with --operations only"
     config.addinivalue_line("markers", operations)
 
 

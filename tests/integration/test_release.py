@@ -2,6 +2,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -55,22 +56,46 @@ def test_a_version_gets_its_section_of_the_changelog_and_a_tag(tmp_path: Path) -
 
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts" / "release", tmp_path / "scripts")
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for name in ("pyproject.toml", "CITATION.cff"):
+        shutil.copy(ROOT / name, tmp_path)
     changes = tmp_path / "CHANGELOG.md"
     changes.write_text(CHANGES, "utf-8")
     for command in ("git init --quiet", "git add .", "git commit --quiet --message first"):
         assert call(*command.split()).returncode == 0
     tag = ("scripts/release", "--tag")
     assert "is no version" in call(*tag, "next").stderr
-    assert call(*tag, "0.2.0").returncode == 0
+    tagged = call(*tag, "0.2.0")
+    assert tagged.returncode == 0
+    assert "names no address of the project: the remote origin is not at GitHub" in tagged.stderr
     dated = r"\[Unreleased\]\n\n## \[0\.2\.0\] - \d{4}-\d\d-\d\d\n\n### Added\n- A store\.\n\n## \[0\.1\.0\]"
     assert re.search(dated, changes.read_text("utf-8"))
     assert '\nversion = "0.2.0"\n' in (tmp_path / "pyproject.toml").read_text("utf-8")
+    cited = (tmp_path / "CITATION.cff").read_text("utf-8")
+    assert re.search(r'\nversion: 0\.2\.0\ndate-released: "\d{4}-\d\d-\d\d"\n', cited)
+    assert "2026-11-24" not in cited
     assert call("git", "describe").stdout == "v0.2.0\n"
     assert call("git", "status", "--porcelain").stdout == ""
     assert "v0.2.0 exists" in call(*tag, "0.2.0").stderr
     assert "says nothing about 0.3.0" in call(*tag, "0.3.0").stderr
     assert call("git", "status", "--porcelain").stdout == ""
+    # The package and the citation name the repository that the tag will be pushed to, once.
+    call("git", "remote", "add", "origin", "git@github.com:Some/near.texts.git")
+    for version in ("0.4.0", "0.4.1"):
+        changes.write_text(
+            changes.read_text("utf-8").replace("[Unreleased]", "[Unreleased]\n\n- Faster."), "utf-8"
+        )
+        call("git", "commit", "--quiet", "--all", "--message", "faster")
+        assert call(*tag, version).returncode == 0
+        project = tomllib.loads((tmp_path / "pyproject.toml").read_text("utf-8"))["project"]
+        assert project["scripts"] == {"simhbase": "simhbase.cli:main"}
+        assert project["urls"] == {
+            "Documentation": "https://some.github.io/near.texts/",
+            "Repository": "https://github.com/Some/near.texts",
+            "Issues": "https://github.com/Some/near.texts/issues",
+            "Changelog": f"https://github.com/Some/near.texts/blob/v{version}/CHANGELOG.md",
+        }
+        cited = (tmp_path / "CITATION.cff").read_text("utf-8")
+        assert cited.count("\nrepository-code: https://github.com/Some/near.texts\n") == 1
     # The section of a version that is not tagged yet gets the day of the tag.
     assert call(*tag, "0.1.0").returncode == 0
     assert "## [0.1.0] - 2026-01-31" not in changes.read_text("utf-8")
