@@ -25,9 +25,11 @@ def page(name: str) -> str:
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
-    """The language and the lines of each block of code. A fence "console {.hbase}" has "console hbase"."""
+    """The language and the lines of each block of code. A fence "console {.hbase}" has "console hbase", and
+    'python title="news.py"', the content of a file, "file news.py"."""
     for info, block in re.findall(r"^```(\S[^\n]*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-        yield re.sub(r"[{}.]", "", info), block
+        title = re.search(r'title="([\w./-]+)"', info)
+        yield f"file {title[1]}" if title else re.sub(r"[{}.]", "", info), block
 
 
 def write_articles(folder: Path) -> None:
@@ -49,6 +51,8 @@ class Reader:
             self.shell(block)
         elif language == "python":
             self.python(block)
+        elif language.startswith("file "):
+            (self.folder / language.removeprefix("file ")).write_text(block, "utf-8")
         else:
             for example in block.split("$ ")[1:]:
                 command, _, shown = example.partition("\n")

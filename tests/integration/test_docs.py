@@ -23,8 +23,11 @@ PAGES = [
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Reader:
-    """In a folder with the demo's articles, and some of them as news.jsonl."""
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
+    """In a folder with the demo's articles, and some of them as news.jsonl. Hugging Face's `datasets` asks no
+    server, and keeps its copies there."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hugging-face"))
     write_articles(tmp_path)
     lines = (tmp_path / "articles.jsonl").read_text("utf-8").splitlines(keepends=True)
     (tmp_path / "news.jsonl").write_text("".join(lines[:300]), "utf-8")
@@ -34,7 +37,7 @@ def reader(tmp_path: Path) -> Reader:
 @pytest.mark.parametrize("name", PAGES)
 def test_examples_do_what_the_page_shows(reader: Reader, name: str) -> None:
     for language, block in blocks(page(f"docs/{name}")):
-        if language in RUN:
+        if language in RUN or language.startswith("file "):
             reader.follow(language, block)
 
 
@@ -42,9 +45,13 @@ def test_examples_in_python_fit_the_types(tmp_path: Path) -> None:
     """Without errors for values that may be None, which a reader of the page knows not to be."""
     parser = doctest.DocTestParser()
     for path in (ROOT / "README.md", *(ROOT / "docs" / name for name in PAGES)):
-        code = [block for name, block in blocks(path.read_text("utf-8")) if name.split()[0] == "python"]
+        shown = list(blocks(path.read_text("utf-8")))
+        code = [block for name, block in shown if name.split()[0] == "python"]
         source = "".join(example.source for block in code for example in parser.get_examples(block))
         (tmp_path / f"page_{path.stem.replace('-', '_')}.py").write_text(source, "utf-8")
+        for name, block in shown:
+            if name.startswith("file ") and name.endswith(".py"):
+                (tmp_path / name.removeprefix("file ")).write_text(block, "utf-8")
     options = ("--no-strict-optional", "--check-untyped-defs", "--allow-redefinition")
     others = ("--config-file=", "--ignore-missing-imports", "--disable-error-code=operator")
     command = [sys.executable, "-m", "mypy", *options, *others, *map(str, tmp_path.glob("*.py"))]
