@@ -21,6 +21,7 @@ from simhbase.text.content import NamedContent
 from simhbase.text.encoding import decode
 from simhbase.text.idf import JIEBA
 from simhbase.text.userfile import read_boilerplate, read_table, read_utf8
+from simhbase.urls import shown
 
 _FILES = {"idf": read_table, "boilerplate": read_boilerplate}
 _HEAD = "# A profile of simhbase: the parameters that stored fingerprints depend on.\n"
@@ -125,4 +126,4 @@ def _write(path: Path, content: bytes, *, replaces: bool) -> None:
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise OutputFailed(f"cannot write {path}: {error.strerror}") from error
+        raise OutputFailed(f"cannot write {shown(str(path))}: {error.strerror}") from error

@@ -1,18 +1,25 @@
-"""URLs of stores and services are shown in messages, so there is no secret in them."""
+"""URLs of stores, services and inputs are shown in messages, so there is no secret in them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from urllib.parse import unquote
 
 from simhbase.errors import UsageError
 
-_PORT = re.compile(r":\d+(?=[/,?])")
-# As an option, in a fragment, or within the value of another option.
-_SECRET = re.compile(r"(?i)(pass(?!file)|pwd|secret|token|auth|api_?key)[a-z]*\s*=")
+_ADDRESS = re.compile(r"\[[^]]*\]")  # of IPv6
+_PORT = re.compile(r":\d+(?=,|$)")
+# As an option, in a fragment, or within the value of another option; not passfile and require_auth of libpq.
+_SECRET = re.compile(
+    r"(?i)(pass(?!file)|pwd|secret|token|(?<!require_)auth|credential|signature"
+    r"|(api|access|account|client|server|shared)_?key)[a-z_]*\s*="
+)
 _AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+# The beginning of a URL, also of what is none: with a space before it, capitals, or one slash, as Path has it.
+MEANT_AS_URL = re.compile(r"[\s\"'<(]*[a-z][a-z0-9+.-]+(:[a-z0-9+.-]+)*:[/\\]{1,2}", re.IGNORECASE)
 _BETWEEN = re.compile(r"[/?#\s]+")  # parts of a URL, also of an invalid one
+_PLACE_END = re.compile(r"[/\\?#]")
+_OPTION = re.compile(r"([?&;#][^=&;#/?]*=)[^&;#]*")
 _EMBEDDED = ("memory:", "rocksdb:")  # their folders may have any name
 
 
@@ -22,15 +29,40 @@ def refuse_secret(url: str, instead: str) -> None:
     is_named = not url.startswith(_EMBEDDED) and _SECRET.search(unquote(url))
     parts = () if url.startswith(_EMBEDDED) else _BETWEEN.split(unquote(url))
     has_user = any(":" in part.rpartition("@")[0] for part in parts)
-    if is_named or has_user or (_AUTHORITY.match(url) and any(":" in user for user in _users(url))):
+    if is_named or has_user or (_AUTHORITY.match(url) and _has_password(url)):
         raise UsageError(
             "the URL contains a password, and URLs are shown in messages, logs and lists of processes: leave "
             f"it out, and give it by {instead}"
         )
 
 
-def _users(url: str) -> Iterator[str]:
-    """What may be the user of a URL, wherever a user ends, without addresses of IPv6."""
-    rest = re.sub(r"\[[^]]*\]", "", url.partition("://")[2])
-    yield unquote(rest.partition("?")[0].rpartition("@")[0])
-    yield _PORT.sub("", rest.rpartition("@")[0])
+def shown(name: str, *, every_option: bool = True) -> str:
+    """A URL as messages show it: of the web without user and query, others without a password and without the
+    values of options, or only of those that are named like a secret. The same for what was meant as a URL and
+    is none; other names are unchanged."""
+    found = MEANT_AS_URL.match(name)
+    if not found:
+        return name
+    scheme, rest = found[0], name[found.end() :]
+    place = _PLACE_END.split(rest, maxsplit=1)[0]
+    if "@" not in place and _odd_ports(place):  # a password with a sign that ends a name in a URL
+        place = rest[: rest.rfind("@") + 1]
+    rest = rest[len(place) :]
+    user, at, host = place.rpartition("@")
+    if "http" in scheme.lower():
+        return scheme + host + re.split("[?#]", rest, maxsplit=1)[0]
+    return f"{scheme}{user.partition(':')[0]}{at}{host}" + _OPTION.sub(
+        lambda each: f"{each[1]}..." if every_option or _SECRET.search(unquote(each[1])) else each[0], rest
+    )
+
+
+def _has_password(url: str) -> bool:
+    """True for a URL whose user may have a password, also with signs that end a user."""
+    rest = url.partition("://")[2]
+    user = unquote(_ADDRESS.sub("", rest.partition("?")[0].rpartition("@")[0]))
+    return ":" in user or ("@" in rest and _odd_ports(_PLACE_END.split(rest, maxsplit=1)[0]))
+
+
+def _odd_ports(place: str) -> bool:
+    """True if there are colons that begin no port."""
+    return ":" in _PORT.sub("", _ADDRESS.sub("", unquote(place)))

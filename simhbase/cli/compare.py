@@ -102,6 +102,7 @@ class _Texts:
 def _texts_of(inputs: Inputs) -> Iterator[str]:
     """The texts of files. Raises UsageError for a file without one."""
     from simhbase.corpus.parser import Parser
+    from simhbase.corpus.remote import public_name
 
     parser = Parser(inputs.options)
     for path in inputs.paths:
@@ -111,11 +112,12 @@ def _texts_of(inputs: Inputs) -> Iterator[str]:
         ) as chunks:
             for chunk in chunks:
                 if chunk.rejects:
-                    raise UsageError(f"{path}: {chunk.rejects[0].reason}")
+                    raise UsageError(f"{public_name(path)}: {chunk.rejects[0].reason}")
                 found += chunk.texts
         if len(found) != 1:
             raise UsageError(
-                f"{path} holds {len(found):,} texts, and compare takes one of a file: give the text by --text"
+                f"{public_name(path)} holds {len(found):,} texts, and compare takes one of a file: give the "
+                "text by --text"
             )
         yield found[0]
 

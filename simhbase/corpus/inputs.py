@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -30,6 +29,7 @@ from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.errors import OutputFailed, UsageError
 from simhbase.machine import usable_threads
 from simhbase.parallel import require_some
+from simhbase.urls import MEANT_AS_URL, shown
 
 if TYPE_CHECKING:
     from simhbase.corpus.given import GivenRows
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 BySource = Literal["folder", "file"]
 BY_SOURCE: tuple[BySource, ...] = get_args(BySource)
-
-_URL_AS_PATH = re.compile("[a-z][a-z0-9+.-]*:/")  # Path removes one slash
 
 
 @dataclass(frozen=True)
@@ -80,6 +78,8 @@ class Inputs:
             raise UsageError("either paths or rows are read: leave one out", parameter="rows")
         several = [self.paths] if isinstance(self.paths, (str, Path)) else self.paths
         object.__setattr__(self, "paths", list(map(str, several)))
+        for path in self.paths:
+            local_path(path)  # it raises
         require_some(self.threads, "threads")
         if self.by_source not in (None, *BY_SOURCE):
             raise UsageError(f"{self.by_source!r} is neither folder nor file", parameter="by_source")
@@ -184,6 +184,9 @@ class Inputs:
         if named.count(STANDARD_OUTPUT) > 1:
             raise UsageError("two options write to standard output: give one of them a file")
         for path in named:
+            if MEANT_AS_URL.match(str(path)) and not path.parent.is_dir():
+                url = shown(str(path).replace(":/", "://", 1))  # Path removes one slash
+                raise UsageError(f"cannot write {url}: URLs can only be read, give a local file")
             try:
                 target = plain_target(path)
             except OSError as error:
@@ -201,11 +204,6 @@ class Inputs:
             if written & targets:
                 raise UsageError(f"two options write to {path}: give each its own file")
             if not target.parent.is_dir():
-                if _URL_AS_PATH.match(str(path)):
-                    from simhbase.corpus.remote import public_name
-
-                    url = public_name(str(path).replace(":/", "://", 1))
-                    raise UsageError(f"cannot write {url}: URLs can only be read, give a local file")
                 raise OutputFailed(f"cannot write {path}: there is no folder {target.parent}")
             targets |= written
 

@@ -20,6 +20,7 @@ from zstandard import COMPRESSOBJ_FLUSH_BLOCK, COMPRESSOBJ_FLUSH_FINISH, ZstdCom
 from simhbase.corpus.fields import exact_json_value
 from simhbase.corpus.record import Record, Reject
 from simhbase.errors import BadInput, OutputFailed, RetryableError
+from simhbase.urls import shown
 
 STANDARD_OUTPUT = Path("-")
 
@@ -176,7 +177,7 @@ def _failing_clearly(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        name = "standard output" if path == STANDARD_OUTPUT else path
+        name = "standard output" if path == STANDARD_OUTPUT else shown(str(path))
         raise OutputFailed(f"cannot write {name}: {error.strerror}") from error
 
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from simhbase.corpus.folders import Unread, Walk, is_folder, printable
 from simhbase.corpus.names import EXTENSIONS, SUFFIXES, format_of
 from simhbase.corpus.record import Format, Source, SourceReject
+from simhbase.errors import UsageError
+from simhbase.urls import MEANT_AS_URL, shown
 
 if TYPE_CHECKING:
     from simhbase.corpus.remote import RemoteFile
@@ -143,9 +145,20 @@ def _files_of_unknown_endings(folders: Sequence[LeftOut]) -> str:
 
 
 def local_path(given: str) -> str | None:
-    """The local path of an input, also given as file:///path; None for other URLs."""
+    """The local path of an input, also given as file:///path; None for other URLs. Raises UsageError for what
+    was meant as a URL: it would be taken for the name of a file, and shown with a password in it."""
     path = given.removeprefix("file://").removeprefix("local://")  # both of fsspec
-    return None if _SCHEME.match(path) else path
+    if _SCHEME.match(path):
+        return None
+    first = path.partition("/")[0]
+    if given != path and "@" in first and not os.path.lexists(first):
+        raise UsageError(f"{shown(given)} is no URL of a file: give its path, or file:///PATH")
+    if MEANT_AS_URL.match(path) and not os.path.lexists(first):
+        raise UsageError(
+            f"{shown(given)!r} is no URL that is read: one begins with its scheme in small letters and two "
+            "slashes, as https://, without anything before"
+        )
+    return path
 
 
 def names_nothing(given: str) -> bool:

@@ -24,6 +24,7 @@ from simhbase.corpus.paths import (
     taken_from_folder,
 )
 from simhbase.corpus.record import Format, Source, SourceReject
+from simhbase.urls import shown
 
 STREAM_BYTES = 4 << 20  # per request for a file that is read sequentially
 BLOCK_BYTES, BLOCKS = 1 << 20, 16  # cache of a file with random access, as columns are read in parallel
@@ -39,20 +40,13 @@ _Info = Mapping[str, Any]  # name, type and size of a file or folder
 
 
 def public_name(given: str) -> str:
-    """The name of an input in messages, rejects and ids: its URL without user, password and query, which may
-    be secret. Paths are unchanged."""
+    """The name of an input in messages, rejects and ids: its URL without what may be secret (see `shown`).
+    Paths are unchanged."""
     if local_path(given) is not None:
         return printable(given)
     if _INSIDE in given:
         return f"{public_name(given.partition(_INSIDE)[0])}::..."
-    scheme, slashes, rest = given.partition("://")
-    place, slash, path = rest.partition("/")
-    user, _, host = place.rpartition("@")
-    if _WEB.match(given):
-        rest = re.split("[?#]", f"{host}{slash}{path}", maxsplit=1)[0]
-    elif ":" in user:
-        rest = f"{user.partition(':')[0]}@{host}{slash}{path}"
-    return printable(f"{scheme}{slashes}{rest}")
+    return printable(shown(given, every_option=False))
 
 
 def expand_url(given: str, file_format: Format | None, *, follow_links: bool = False) -> Iterator[Listed]:

@@ -60,7 +60,7 @@ from simhbase.model import (
 from simhbase.moment import at, milliseconds, milliseconds_to_come, now
 from simhbase.online import answers
 from simhbase.online.in_time import ResponseInTime
-from simhbase.urls import refuse_secret
+from simhbase.urls import refuse_secret, shown
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 CONNECT_SECONDS = 5.0
@@ -113,7 +113,9 @@ class Client:
         refuse_secret(url, "token=")
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"{url!r} is not the address of a service: use http://HOST:PORT or https://")
+            raise UsageError(
+                f"{shown(url)!r} is not the address of a service: use http://HOST:PORT or https://"
+            )
         if token is not None:
             _check_token(token)
         if timeout <= 0:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from simhbase.errors import UsageError
 from simhbase.stores.base import Access, NoteDamage, Store
-from simhbase.urls import refuse_secret
+from simhbase.urls import refuse_secret, shown
 
 _BACKENDS = {
     "memory": "simhbase.stores.memory",
@@ -92,7 +92,10 @@ def is_on_server(url: str) -> bool:
 
 def _require_url(url: object) -> None:
     if not isinstance(url, str):
-        raise UsageError(f"{url!r} is not the URL of a store: give a string such as 'rocksdb:{url}'")
+        name = shown(str(url)) if isinstance(url, Path) else "simhbase.db"
+        raise UsageError(
+            f"a {type(url).__name__} is not the URL of a store: give a string such as 'rocksdb:{name}'"
+        )
     refuse_secret(url, _PASSWORDS.get(url.partition(":")[0].lower(), "the settings of the server"))
 
 
@@ -101,10 +104,10 @@ def _backend(url: str) -> ModuleType:
     scheme, colon, _ = url.partition(":")
     if not colon or scheme not in _BACKENDS:
         known = ", ".join(f"{name}:" for name in _BACKENDS)
-        hint = "" if colon else f"; did you mean 'rocksdb:{url}'?"
+        hint = "" if colon else f"; did you mean 'rocksdb:{shown(url)}'?"
         if scheme in ("http", "https"):
             hint = ". A service is asked by simhbase.Client(URL), or by any HTTP client (docs/service.md)"
-        raise UsageError(f"no store {url!r}: a store's URL starts with one of {known}{hint}")
+        raise UsageError(f"no store {shown(url)!r}: a store's URL starts with one of {known}{hint}")
     try:
         return import_module(_BACKENDS[scheme])
     except ModuleNotFoundError as error:

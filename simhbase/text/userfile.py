@@ -9,6 +9,7 @@ from simhbase.errors import BadInput
 from simhbase.packing import Rereadable, Unreadable, unpacked
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import IdfTable
+from simhbase.urls import shown
 
 
 def read_table(path: Path) -> IdfTable:
@@ -36,5 +37,5 @@ def read_utf8(path: Path, kind: str) -> bytes:
     except Unreadable as error:
         raise BadInput(f"the {kind} {path} cannot be read: {error}") from error
     except OSError as error:
-        raise BadInput(f"cannot read the {kind} {path}: {error.strerror}") from error
+        raise BadInput(f"cannot read the {kind} {shown(str(path))}: {error.strerror}") from error
     return content

@@ -301,6 +301,10 @@ class TestSecrets:
             ("abfs://container@account/a@b:c", "abfs://container@account/a@b:c"),
             ("s3://bucket/day-?/*.gz", "s3://bucket/day-?/*.gz"),
             ("zip://a::https://u:p@host/b?key=s", "zip://a::..."),
+            (
+                "s3://bucket/day-?/x=1/*.gz?y=1&aws_secret_key=s",
+                "s3://bucket/day-?/x=1/*.gz?y=1&aws_secret_key=...",
+            ),
             ("./s3://u:p@x?y", "./s3://u:p@x?y"),
             ("a b?c.jsonl", "a b?c.jsonl"),
         ],

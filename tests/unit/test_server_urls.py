@@ -7,7 +7,7 @@ from simhbase.online.client import Client
 from simhbase.stores import open_store
 from simhbase.stores.postgresql import url as postgresql
 from simhbase.stores.redis import url as redis
-from simhbase.urls import refuse_secret
+from simhbase.urls import refuse_secret, shown
 
 SECRETS = [
     "me:secret@host/0",
@@ -25,6 +25,9 @@ SECRETS = [
     "host/0?auth=secret",
     "host/0?api_key=secret",
     "host/0?options=-c%20x.password%3Dsecret",
+    "host/0?aws_secret_key=secret",
+    "host/0?scram_client_key=secret",
+    "host/0?credential=secret",
     "host/0#password=secret",
 ]
 
@@ -67,6 +70,10 @@ def test_a_password_in_what_is_no_url_is_not_shown(call, url):
         "postgresql://bob@h:5432/db",
         "redis://h:6379/0",
         "hbase://a:9090,b:9090/n:p?thrift2=9091&user=bob",
+        "hbase://a:9090,b:9090/n:p?thrift2=9091&http=1&user=bob@REALM",
+        "hbase://[::1]:9090,b:9090/n:p?http=1&user=bob@REALM",
+        "hbase://a/n:p?http=1&user=bob@REALM",
+        "postgresql://h:5432/db?require_auth=scram-sha-256",
     ],
 )
 def test_a_user_and_ports_are_no_password(url):
@@ -111,7 +118,69 @@ def test_a_port_of_redis_is_no_password():
 
 
 def test_options_are_given_to_libpq_as_they_are():
-    url = "postgresql://host/news?options=-c%20geqo%3Doff%20-c%20a.b%3D1+1&sslrootcert=/my%20certs/ca.pem"
+    url = "postgresql://host/news?options=-c%20geqo%3Doff%20-c%20jit%3D1+1&sslrootcert=/my%20certs/ca.pem"
     server = postgresql.parse(url).server
-    assert server["options"] == "-c geqo=off -c a.b=1+1"
+    assert server["options"] == "-c geqo=off -c jit=1+1"
     assert server["sslrootcert"] == "/my certs/ca.pem"
+
+
+@pytest.mark.parametrize("set_by", ["-c%20x.y%3Dsecret", "-cx.y=secret", "-c%20jit=0%20--x.y=secret"])
+def test_a_parameter_that_postgresql_does_not_know_is_set_elsewhere(set_by):
+    with pytest.raises(UsageError, match=r"sets x\.y, .* by PGOPTIONS") as refused:
+        postgresql.parse(f"postgresql://host/news?options={set_by}")
+    assert "=secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://h/0?pw=hunter",
+        "redis://h/0?prefix=*&pw=hunter",
+        "redis://h/x?pw=hunter",
+        "redis://h/0?timeout=x&pw=hunter",
+        "redis://h/0?ca=x&prefix=hunter",
+        "postgresql://h/0?pw=hunter",
+        "postgresql://h/0?pw=hunter=hunter",
+        "postgresql://[h/0?pw=hunter",
+        "postgresql://h/0?pw=hunter&schema=X",
+        "hbase://h/0?pw=hunter",
+        "hbase://h/0?pw=hunter&x",
+        "hbase://h:x/0?pw=hunter",
+        "unknown://h/0?pw=hunter",
+    ],
+)
+def test_values_of_options_are_not_shown_where_a_url_is_wrong(url):
+    with pytest.raises(UsageError) as refused:
+        open_store(url, "read")
+    assert "hunter" not in str(refused.value)
+    assert url.partition("?")[0] in str(refused.value)
+
+
+@pytest.mark.parametrize("url", [b"redis://bob:secret@h", ["redis://bob:secret@h"]])
+def test_a_password_in_what_is_no_text_is_not_shown(url):
+    with pytest.raises(UsageError, match="is not the URL of a store") as refused:
+        open_store(url, "read")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "as_shown"),
+    [
+        (" https://u:secret@h/x?y=secret", " https://h/x"),
+        ("HTTPS://u:secret@h/x", "HTTPS://h/x"),
+        ("https:/u:secret@h/x", "https:/h/x"),
+        ("'ftp://u:secret@h/x'", "'ftp://u@h/x'"),
+        ("https://u:se/cret@h/x", "https://h/x"),
+        ("https://u:12@h:8/x", "https://h:8/x"),
+        ("file://u:secret@h/x", "file://u@h/x"),
+        ("jdbc:postgresql://u:secret@h/x", "jdbc:postgresql://u@h/x"),
+        ("https:\\\\u:secret@h\\x", "https:\\\\h\\x"),
+        ("redis://h/0?a=secret&b=secret#c=secret", "redis://h/0?a=...&b=...#c=..."),
+        ("s3://bucket/a@b:c", "s3://bucket/a@b:c"),
+        ("a:b@c", "a:b@c"),
+        ("./s3://u:p@x", "./s3://u:p@x"),
+        ("C:/u:p@x", "C:/u:p@x"),
+    ],
+)
+def test_what_is_shown_of_a_url(name, as_shown):
+    assert shown(name) == as_shown

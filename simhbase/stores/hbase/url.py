@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 
 from simhbase.errors import UsageError
 from simhbase.stores.hbase.schema import DEFAULT_NAMESPACE, DEFAULT_PREFIX
+from simhbase.urls import shown
 
 FORM = "hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?thrift2=PORT&connections=8&timeout=60"
 DEFAULT_PORT = 9090
@@ -89,7 +90,7 @@ def parse(url: str) -> Address:
         try:
             return convert(options[name])
         except ValueError as error:
-            raise UsageError(f"{url}: {name}={options[name]} is not {what}") from error
+            raise UsageError(f"{shown(url)}: {name}={options[name]} is not {what}") from error
 
     tls = option("tls", _switch, False, "0 or 1")
     http = option("http", _switch, False, "0 or 1")
@@ -101,9 +102,9 @@ def parse(url: str) -> Address:
     }
     for name, (other, is_given) in needed.items():
         if name in options and not is_given:
-            raise UsageError(f"{url}: {name}= without {other} has no effect, add {other}")
+            raise UsageError(f"{shown(url)}: {name}= without {other} has no effect, add {other}")
     if http and "qop" in options:
-        raise UsageError(f"{url}: qop= has no effect over HTTP, use tls=1")
+        raise UsageError(f"{shown(url)}: qop= has no effect over HTTP, use tls=1")
     kerberos = option("kerberos", _principal, None, "SERVICE, or SERVICE/HOST")
     if kerberos is not None:
         kerberos = replace(
@@ -111,7 +112,9 @@ def parse(url: str) -> Address:
             qop=option("qop", lambda text: QOPS[QOPS.index(text)], QOPS[0], f"one of {', '.join(QOPS)}"),
         )
         if http and kerberos.service != SPNEGO_SERVICE:
-            raise UsageError(f"{url}: over HTTP the service is {SPNEGO_SERVICE}: kerberos={SPNEGO_SERVICE}")
+            raise UsageError(
+                f"{shown(url)}: over HTTP the service is {SPNEGO_SERVICE}: kerberos={SPNEGO_SERVICE}"
+            )
     return Address(
         url,
         gateways,
@@ -138,7 +141,7 @@ def _gateways(url: str, text: str) -> tuple[Gateway, ...]:
     try:
         return tuple(dict.fromkeys(map(_gateway, text.split(","))))
     except ValueError as error:
-        raise UsageError(f"no store {url!r}: {error}; the form is {FORM}") from error
+        raise UsageError(f"no store {shown(url)!r}: {error}; the form is {FORM}") from error
 
 
 def _gateway(text: str) -> Gateway:
@@ -169,7 +172,8 @@ def _tables(url: str, path: str) -> tuple[str, str]:
         colon and not re.fullmatch(r"[A-Za-z0-9_]+", namespace)
     ):
         raise UsageError(
-            f"no store {url!r}: {path!r} is not [NAMESPACE:]PREFIX of letters, digits, '_', '.' and '-'"
+            f"no store {shown(url)!r}: {path!r} is not [NAMESPACE:]PREFIX of letters, digits, '_', '.' and "
+            "'-'"
         )
     return namespace or DEFAULT_NAMESPACE, prefix
 
@@ -178,13 +182,15 @@ def _options(url: str, query: str) -> dict[str, str]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError as error:
-        raise UsageError(f"no store {url!r}: {query!r} is not NAME=VALUE&...; the form is {FORM}") from error
+        raise UsageError(
+            f"no store {shown(url)!r}: its options are not NAME=VALUE&...; the form is {FORM}"
+        ) from error
     pairs = [(OLD_NAMES.get(name, name), value) for name, value in pairs]
     for name, _ in pairs:
         if name not in OPTIONS:
-            raise UsageError(f"{url}: no option {name!r}, there are {', '.join(OPTIONS)}")
+            raise UsageError(f"{shown(url)}: no option {name!r}, there are {', '.join(OPTIONS)}")
     if len(dict(pairs)) < len(pairs):
-        raise UsageError(f"{url}: an option is given twice")
+        raise UsageError(f"{shown(url)}: an option is given twice")
     return dict(pairs)
 
 

@@ -17,9 +17,12 @@ from simhbase.stores.options import (
     take_connections,
     take_timeout,
 )
+from simhbase.urls import shown
 
 FORM = "postgresql://[USER@]HOST[:PORT]/DATABASE?schema=NAME&connections=8&timeout=60"
 DEFAULT_SCHEMA = "simhbase"
+_QUOTED = re.compile(r'(?<!query parameter): ".*"$')  # libpq quotes the URL, or a value of it
+_OWN = re.compile(r"(?:-c\s*|--)([^\s=.]+\.[^\s=]+)=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +50,20 @@ def parse(url: str) -> Address:
     head, _, query = url.partition("?")
     # As libpq reads it, to which "+" is no space.
     options = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True))
+    if own := _OWN.search(options.get("options", "")):  # PostgreSQL has no such names: it may be anything
+        raise UsageError(
+            f"options= in the URL sets {own[1]}, whose value may be secret, and URLs are shown in messages, "
+            f"logs and lists of processes: set it by PGOPTIONS='-c {own[1]}=VALUE'"
+        )
     schema = options.pop("schema", DEFAULT_SCHEMA)
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
-        raise UsageError(f"{url}: schema={schema} is not a name of lower-case letters, digits and '_'")
+        raise UsageError(f"{shown(url)}: schema={schema} is not a name of lower-case letters, digits and '_'")
     connections, timeout = take_connections(url, options), take_timeout(url, options)
     try:
         server = conninfo_to_dict(f"{head}?{urlencode(options, quote_via=quote)}" if options else head)
     except ProgrammingError as error:
-        raise UsageError(f"no store {url!r}: {str(error).strip()}; the form is {FORM}") from error
+        reason = _QUOTED.sub("", str(error).strip())
+        raise UsageError(f"no store {shown(url)!r}: {reason}; the form is {FORM}") from error
     waiting = {
         "application_name": "simhbase",
         "client_encoding": "UTF8",
