@@ -4,7 +4,8 @@ Read are Document objects, (id, text) pairs, dicts, and frames: pandas DataFrame
 Arrow tables and record batches, DuckDB relations) through Arrow's C stream, for which pyarrow is imported. A
 data set or generator of these is read no further than a chunk needs.
 
-Nothing here imports NumPy, pandas or polars: the client of the service reads documents, too.
+Nothing here imports NumPy, pandas or polars (except to add a column to a frame of polars): the client of the
+service reads documents, too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from simhbase.notebook import html_table
 CHUNK_ROWS, CHUNK_CHARACTERS = 4096, 4 << 20
 BATCH_ROWS = 4096  # rows of an Arrow batch that are converted at once
 MOST_SHOWN = 80  # characters of a value in a message
+_ADDING_COLUMNS = ("iloc", "append_column", "with_columns", "add_column")  # pandas, Arrow, polars, data sets
 _MISSING = ("NAType", "NaTType")  # pandas' own
 
 Result = TypeVar("Result")
@@ -119,6 +121,41 @@ def chunks(
 def collected(given: Any) -> Any:
     """The DataFrame of a LazyFrame of polars; anything else as it is."""
     return given.collect() if type(given).__name__ == "LazyFrame" and hasattr(given, "collect") else given
+
+
+def require_new_column(given: Any, name: str, parameter: str) -> None:
+    """Raise UsageError if a column cannot be added to these rows: it is there, or rows are no frame, no
+    data set and no list of dicts. parameter: that names it."""
+    if isinstance(given, Sequence) and all(isinstance(each, Mapping) for each in given):
+        for number, each in enumerate(given):
+            if name in each:
+                raise UsageError(
+                    f"row {number} has a field {name!r} already: name another one", parameter=parameter
+                )
+    elif hasattr(given, "__len__") and any(hasattr(given, each) for each in _ADDING_COLUMNS):
+        # Arrow's tables and data sets have columns that are no names.
+        if name in list(given.column_names if hasattr(given, "column_names") else given.columns):
+            raise UsageError(f"there is a column {name!r} already: name another one", parameter=parameter)
+    else:
+        raise UsageError(
+            "needs a frame, a data set or a list of dicts: others have no place for a new field",
+            parameter=parameter,
+        )
+
+
+def with_column(rows: Any, name: str, values: list[int]) -> Any:
+    """Rows with one more column, which `require_new_column` has passed."""
+    if hasattr(rows, "iloc"):
+        return rows.assign(**{name: values})
+    if hasattr(rows, "append_column"):  # Arrow
+        return rows.append_column(name, _pyarrow("columns are added").array(values, "int64"))
+    if hasattr(rows, "add_column"):  # a data set
+        return rows.add_column(name, values)
+    if hasattr(rows, "with_columns"):
+        import polars
+
+        return rows.with_columns(polars.Series(name, values, dtype=polars.Int64))
+    return [{**row, name: value} for row, value in zip(rows, values, strict=True)]
 
 
 def is_frame(given: object) -> bool:

@@ -61,6 +61,11 @@ Examples:
     "With --unique: append texts that are too short for a fingerprint.",
     group="Output files",
 )
+@option(
+    "--count-field FIELD",
+    "With --unique: write the size of a group into this new field of the kept document.",
+    group="Output files",
+)
 @output_option("--duplicates", "Write duplicates here, with their representative and group.")
 @output_option("--evidence", "Write why each duplicate was removed.")
 @json_option

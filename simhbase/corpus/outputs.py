@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 from zstandard import COMPRESSOBJ_FLUSH_BLOCK, COMPRESSOBJ_FLUSH_FINISH, ZstdCompressor
 
-from simhbase.corpus.fields import exact_json_value
+from simhbase.corpus.fields import exact_json_value, has_field, json_value
 from simhbase.corpus.record import Record, Reject
 from simhbase.errors import BadInput, OutputFailed, RetryableError
 from simhbase.urls import shown
@@ -340,6 +340,21 @@ def unique_line(record: Record, fingerprint_bits: int = 64) -> bytes:
         digits = fingerprint_bits // 4
         return orjson.dumps({"id": record.id, "fingerprint": f"{record.fingerprint:0{digits}x}"})
     return orjson.dumps({"id": record.id, "text": record.text})
+
+
+def require_new_field(record: Record, line: bytes, name: str, parameter: str) -> None:
+    """Raise BadInput if a line of a list of unique documents has a field, which is to be added. parameter:
+    that names it."""
+    if has_field(json_value(line), name):
+        raise BadInput(
+            f"line {record.line} of {record.source} has a field {name!r} already: name another one",
+            parameter=parameter,
+        )
+
+
+def counted_line(line: bytes, name: str, count: int) -> bytes:
+    """A JSON object with one more field; all others stay as they are written."""
+    return b"%b,%b:%d}" % (line[:-1], orjson.dumps(name), count)
 
 
 class Duplicate(NamedTuple):

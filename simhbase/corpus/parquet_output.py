@@ -64,6 +64,13 @@ def parquet_form(path: Path, types: Callable[[], Types]) -> Form:
     return Form(readable, finish)
 
 
+def count_type() -> Any:
+    """Arrow type of a column of counts."""
+    import pyarrow as arrow
+
+    return arrow.int64()
+
+
 def is_table_of(path: Path, kept: KeptBeginning) -> bool:
     """True if a file is the table created from these lines."""
     from pyarrow import ArrowException

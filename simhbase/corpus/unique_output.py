@@ -24,7 +24,7 @@ from simhbase.corpus.outputs import (
     part_of,
     plain_target,
 )
-from simhbase.corpus.parquet_output import is_table_of, parquet_form
+from simhbase.corpus.parquet_output import Types, count_type, is_table_of, parquet_form
 from simhbase.corpus.record import Format
 from simhbase.corpus.sources import Sources
 from simhbase.corpus.trim import Trim, in_one_schema, with_its_id
@@ -63,13 +63,19 @@ def require_written(unique: str | Path | None, option: str = "unique") -> None:
 
 
 def unique_file(
-    path: Path, inputs: Inputs, *, keep_partial: bool = True, keep: KeptBeginning = NOTHING
+    path: Path,
+    inputs: Inputs,
+    *,
+    keep_partial: bool = True,
+    keep: KeptBeginning = NOTHING,
+    count_field: str | None = None,
 ) -> OutputFile:
     """A file for unique documents, given as JSON lines, written as CSV or TSV (also compressed), Parquet or
-    JSON lines, by its name. The other arguments: see OutputFile."""
+    JSON lines, by its name. count_field: one of theirs that holds counts. The other arguments: see
+    OutputFile."""
     match _format(path):
         case "parquet":
-            form = parquet_form(path, Sources(inputs.paths, inputs.options).column_types)
+            form = parquet_form(path, partial(_column_types, inputs, count_field))
         case "csv" | "tsv" as found:
             options = inputs.options
             delimiter = "\t" if found == "tsv" else options.delimiter
@@ -77,6 +83,11 @@ def unique_file(
         case _:
             form = LINES
     return OutputFile(path, keep_partial=keep_partial, keep=keep, form=form)
+
+
+def _column_types(inputs: Inputs, count_field: str | None) -> Types:
+    found = Sources(inputs.paths, inputs.options).column_types()
+    return found if count_field is None else {**found, count_field: count_type()}
 
 
 def unique_trim(inputs: Inputs) -> tuple[Trim, Inputs]:

@@ -25,7 +25,7 @@ from simhbase.corpus.watcher import ProgressOnly, Watcher
 from simhbase.drawers.groups import Matcher, groups, stars
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.frames import Documents, Texts
+from simhbase.frames import Documents, Texts, require_new_column
 from simhbase.index import open_index
 from simhbase.jobs.dates import DateOrder, DateUnit
 from simhbase.jobs.dedup_files import DedupFiles, folder_of
@@ -61,6 +61,7 @@ def dedup(
     duplicates: str | Path | None = None,
     evidence: str | Path | None = None,
     keep_rejected: bool = False,
+    count_field: str | None = None,
     progress: Progress | None = None,
 ) -> DedupReport: ...
 
@@ -84,6 +85,7 @@ def dedup(
     duplicates: str | Path | None = None,
     evidence: str | Path | None = None,
     keep_rejected: bool = False,
+    count_field: str | None = None,
     progress: Progress | None = None,
 ) -> DedupedRows: ...
 
@@ -107,6 +109,7 @@ def dedup(
     duplicates: str | Path | None = None,
     evidence: str | Path | None = None,
     keep_rejected: bool = False,
+    count_field: str | None = None,
     progress: Progress | None = None,
 ) -> DedupReport:
     """Find near-duplicates within one corpus, and optionally of documents in a store.
@@ -143,13 +146,16 @@ def dedup(
     unique: file for the kept documents (JSON lines, or rows in .csv, .tsv and .parquet); duplicates: file for
     the others with their representatives, groups and places (JSON lines); evidence: file with the reasons:
     rule, Jaccard similarity of the texts, and differing words. keep_rejected: keep texts that are too short
-    for a fingerprint, in `unique` after the others, or among the kept rows; they count as rejected. progress:
-    see `show_progress`; replaces the watcher of `inputs`.
+    for a fingerprint, in `unique` after the others, or among the kept rows; they count as rejected.
+    count_field: a field to add to each kept document, in `unique` or `frame`: the number of documents that it
+    stands for, itself included (without those that match stored ones). progress: see `show_progress`;
+    replaces the watcher of `inputs`.
 
     Takes about 50 bytes of memory per document, and the size of its value if `keep` needs one. Ids,
     fingerprints, sketches, records and, if compared, texts are spooled to disk, beside the output files or
     else in the folder for temporary files. Raises UsageError for invalid arguments, before anything is read;
-    BadInput if no row could be read; TooManyRejects; the errors of opening the store.
+    BadInput if no row could be read, or a document has the count field already; TooManyRejects; the errors of
+    opening the store.
     """
     inputs = Inputs.of(inputs, texts)
     if id_field or text_field:
@@ -161,6 +167,8 @@ def dedup(
         raise UsageError("is for files: the report on rows has them as `frame`", parameter="unique")
     if keep_rejected and not unique and inputs.rows is None:
         raise UsageError("needs a file of unique documents", parameter="keep_rejected")
+    if count_field is not None:
+        _require_countable(count_field, inputs, unique)
     require_written(unique)
     inputs.require_outputs(unique, duplicates, evidence)
     start = monotonic()
@@ -192,8 +200,8 @@ def dedup(
         asked = {option: Path(path) for option, path in given.items() if path}
         rule = criteria.rule(least, chains=chains)
         stored_rule = stored.rule if stored else rule
-        files = DedupFiles(stack, asked, inputs, folder, rule, stored_rule, spooled_texts)
-        rows = None if inputs.rows is None else RowsSeen(GivenRows.of(inputs.rows, options))
+        files = DedupFiles(stack, asked, inputs, folder, rule, stored_rule, spooled_texts, count_field)
+        rows = None if inputs.rows is None else RowsSeen(GivenRows.of(inputs.rows, options), count_field)
         trim: Trim = text_only if spooled_texts else without_content
         if unique:
             trim, inputs = unique_trim(inputs)
@@ -315,6 +323,17 @@ def _require_above(thresholds: Sequence[float], least: float, inputs: Inputs) ->
             raise UsageError(
                 f"must be from {least:g} (min_similarity) to 1, not {each!r}", parameter="thresholds"
             )
+
+
+def _require_countable(field: str, inputs: Inputs, unique: str | Path | None) -> None:
+    """Raises UsageError if counts cannot be written into this field."""
+    if not field:
+        raise UsageError("the name is empty", parameter="count_field")
+    if inputs.rows is not None:
+        given = inputs.rows.given if isinstance(inputs.rows, GivenRows) else inputs.rows
+        require_new_column(given, field, "count_field")
+    elif not unique:
+        raise UsageError("needs a file of unique documents", parameter="count_field")
 
 
 class _Values:

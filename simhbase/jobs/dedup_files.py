@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.outputs import Duplicate, OutputFile, duplicate_line, plain_target, unique_line
+from simhbase.corpus.outputs import (
+    Duplicate,
+    OutputFile,
+    counted_line,
+    duplicate_line,
+    plain_target,
+    require_new_field,
+    unique_line,
+)
 from simhbase.corpus.record import WithoutFingerprint
 from simhbase.corpus.unique_output import unique_file
 from simhbase.drawers.groups import Groups
@@ -32,7 +40,7 @@ class DedupFiles:
 
     files: requested files by option; folder: for spooled ids and documents; rule: why documents of the inputs
     match each other; stored_rule: why they match stored documents; texts: of the inputs, None if they are not
-    compared.
+    compared; count_field: a new field of kept documents for the sizes of their groups, None for none.
     """
 
     def __init__(
@@ -44,10 +52,11 @@ class DedupFiles:
         rule: Rule,
         stored_rule: Rule,
         texts: SpooledTexts | None,
+        count_field: str | None = None,
     ) -> None:
         self._files = {
             option: stack.enter_context(
-                unique_file(path, inputs, keep_partial=False)
+                unique_file(path, inputs, keep_partial=False, count_field=count_field)
                 if option == "unique"
                 else OutputFile(path, keep_partial=False)
             )
@@ -63,13 +72,19 @@ class DedupFiles:
         self._rule = rule
         self._stored_rule = stored_rule
         self._texts = texts
+        self._count_field = count_field
 
     def append(self, batch: Batch) -> None:
         self._ids.append(each.encode() for each in batch.ids)
         if "unique" in self._files:
-            self._lines.append(unique_line(record, batch.bits) for record in batch.records)
-            rejected = (item.record for item in batch.items if isinstance(item, WithoutFingerprint))
-            self._rejected.append(map(unique_line, rejected))
+            lines = [unique_line(record, batch.bits) for record in batch.records]
+            rejected = [item.record for item in batch.items if isinstance(item, WithoutFingerprint)]
+            rejected_lines = list(map(unique_line, rejected))
+            if self._count_field is not None:
+                for record, line in zip([*batch.records, *rejected], lines + rejected_lines, strict=True):
+                    require_new_field(record, line, self._count_field, "count_field")
+            self._lines.append(lines)
+            self._rejected.append(rejected_lines)
         if self._files.keys() - {"unique"}:
             known, names, places = len(self._sources), list[bytes](), list[tuple[int, int]]()
             for record in batch.records:
@@ -94,10 +109,15 @@ class DedupFiles:
             file.abandon()
 
     def write(self, grouped: Groups) -> None:
-        everything = np.ones(len(self._rejected), dtype=np.bool_)
-        for spool, wanted in ((self._lines, grouped.unique), (self._rejected, everything)):
-            for chunk in _chunks(wanted) if "unique" in self._files else ():
-                self._write("unique", spool.read(chunk.tolist()))
+        # Number of documents that each one stands for, with itself: 0 if it is removed.
+        sizes_of = np.bincount(grouped.representative, minlength=len(grouped.representative))
+        ones = np.ones(len(self._rejected), dtype=np.int64)
+        for spool, sizes in ((self._lines, sizes_of), (self._rejected, ones)):
+            for chunk in _chunks(sizes > 0) if "unique" in self._files else ():
+                lines = spool.read(chunk.tolist())
+                if self._count_field is not None:
+                    lines = list(map(counted_line, lines, repeat(self._count_field), sizes[chunk].tolist()))
+                self._write("unique", lines)
         for chunk in _chunks(~grouped.unique) if self._files.keys() - {"unique"} else ():
             self._write_duplicates(grouped, chunk)
 

@@ -14,7 +14,7 @@ from simhbase.corpus.outputs import Duplicate
 from simhbase.corpus.record import Record, Reject, WithoutFingerprint
 from simhbase.drawers.groups import Groups
 from simhbase.errors import UsageError
-from simhbase.frames import Results, Texts, is_frame
+from simhbase.frames import Results, Texts, is_frame, with_column
 from simhbase.jobs.dedup_files import columns_of
 from simhbase.jobs.dedup_report import DedupReport
 from simhbase.jobs.evidence import Rule
@@ -65,7 +65,8 @@ class DedupedRows(DedupReport):
 
     given: the rows; kept: which of the n are kept, bool (n,); labels: the number of the first row of each
     row's group, its own if it is alone, -1 for a row that could not be used or matches a stored document:
-    int64 (n,); removed: why the others are not kept; at: by each of `thresholds`, kept and labels.
+    int64 (n,); removed: why the others are not kept; at: by each of `thresholds`, kept and labels;
+    count_field: of `frame`, with the sizes of groups, None for none.
     """
 
     given: Texts = field(repr=False)
@@ -73,13 +74,22 @@ class DedupedRows(DedupReport):
     labels: NDArray[np.int64] = field(repr=False)
     removed: RemovedList = field(repr=False)
     at: Mapping[float, GroupedRows] = field(default_factory=dict, repr=False)
+    count_field: str | None = field(default=None, repr=False)
 
     @property
     def frame(self) -> Any:
         """The kept rows in the form they were given: a pandas or polars DataFrame, an Arrow table,
-        a data set or a list. Raises UsageError for what has no rows to select, such as a generator."""
-        given: Any = self.given
+        a data set or a list; with `count_field` they have one more column or field. Raises UsageError for
+        what has no rows to select, such as a generator."""
         chosen = np.flatnonzero(self.kept)
+        rows = self._rows(chosen)
+        if self.count_field is None:
+            return rows
+        sizes = np.bincount(self.labels[self.labels >= 0], minlength=len(self.labels))
+        return with_column(rows, self.count_field, sizes[self.labels[chosen]].tolist())
+
+    def _rows(self, chosen: NDArray[np.int64]) -> Any:
+        given: Any = self.given
         if hasattr(given, "iloc"):
             return given.iloc[chosen]
         if is_frame(given) and hasattr(given, "schema") and hasattr(given, "__len__"):  # polars, Arrow
@@ -103,8 +113,9 @@ class DedupedRows(DedupReport):
 class RowsSeen:
     """Notes what became of each row while they are read."""
 
-    def __init__(self, rows: GivenRows) -> None:
+    def __init__(self, rows: GivenRows, count_field: str | None = None) -> None:
         self.rows = rows
+        self._count_field = count_field
         self._usable: list[bool] = []
         self._kept_anyway: list[int] = []
         self._rejected: list[Removed] = []
@@ -163,7 +174,13 @@ class RowsSeen:
             by_threshold[least] = GroupedRows(unique, duplicates, groups.count, *self._labelled(rest, groups))
         given = self.rows.given
         return DedupedRows(
-            **counted, given=given, kept=kept, labels=labels, removed=RemovedList(removed), at=by_threshold
+            **counted,
+            given=given,
+            kept=kept,
+            labels=labels,
+            removed=RemovedList(removed),
+            at=by_threshold,
+            count_field=self._count_field,
         )
 
     def _labelled(

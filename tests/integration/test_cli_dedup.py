@@ -1,9 +1,12 @@
 """What dedup removes, and what it says of that."""
 
+import csv
 import random
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import simhbase
 from simhbase.index.reader import DRAWER_LIMIT
@@ -48,6 +51,60 @@ def test_texts_without_a_fingerprint_are_kept_where_they_are_asked_for(tmp_path)
         2,
         True,
     )
+
+
+COPIES = {"m1": 3, "m4": 1, "short": 1}  # of `same`
+
+
+def same(file: Path, **fields: object) -> Path:
+    one, other = texts(2)
+    read = {"m1": one, "m2": one, "m3": one, "m4": other, "short": "Yes"}
+    return write_lines(file, ({"id": name, "text": text, **fields} for name, text in read.items()))
+
+
+def test_a_kept_document_says_how_many_it_stands_for(tmp_path):
+    same(tmp_path / "a.jsonl", digits=2**80)
+    options = ("dedup", "--keep-rejected", "--count-field", "copies", "a.jsonl", "--unique")
+    result(*options, "u.jsonl", cwd=tmp_path, exit_code=3)
+    lines = read_lines(tmp_path / "u.jsonl")
+    assert {line["id"]: line["copies"] for line in lines} == COPIES
+    assert [line["digits"] for line in lines] == [2**80] * 3
+    result(*options, "u.csv", cwd=tmp_path, exit_code=3)
+    with (tmp_path / "u.csv").open() as file:
+        assert {row["id"]: int(row["copies"]) for row in csv.DictReader(file)} == COPIES
+    result(*options, "u.parquet", cwd=tmp_path, exit_code=3)
+    table = parquet.read_table(tmp_path / "u.parquet")
+    assert dict(zip(*(table[name].to_pylist() for name in ("id", "copies")), strict=True)) == COPIES
+
+
+def test_a_table_without_rows_has_a_column_of_counts(tmp_path):
+    parquet.write_table(
+        pa.table({"id": ["a"], "text": ["Yes"], "copies": ["a text"]})[:0], tmp_path / "a.parquet"
+    )
+    result("dedup", "--count-field", "n", "--unique", "u.parquet", "a.parquet", cwd=tmp_path)
+    types = {field.name: field.type for field in parquet.read_schema(tmp_path / "u.parquet")}
+    assert types == {"id": pa.string(), "text": pa.string(), "copies": pa.string(), "n": pa.int64()}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--count-field", "n"], "--count-field: needs a file of unique documents"),
+        (["--count-field", "", "--unique", "u"], "--count-field: the name is empty"),
+        (["--count-field", "n", "--unique", "u"], "--count-field: line 1 of a.jsonl has a field 'n' already"),
+        (
+            ["--count-field", "o.n", "--unique", "u"],
+            "--count-field: line 1 of a.jsonl has a field 'o.n' already",
+        ),
+        (["--count-field", "text", "--format", "text", "--unique", "u"], "has a field 'text' already"),
+    ],
+)
+def test_a_field_that_cannot_hold_counts_is_refused(tmp_path, options, said):
+    same(tmp_path / "a.jsonl", n=None, o={"n": 1})
+    refused = run("dedup", *options, "a.jsonl", cwd=tmp_path)
+    assert refused.returncode in (1, 2)
+    assert said in refused.stderr.decode()
+    assert not (tmp_path / "u").exists()
 
 
 def test_50_000_equal_and_near_fingerprints_are_one_group(tmp_path):

@@ -80,6 +80,20 @@ def numbered(file: Path, records) -> Path:
 # --- what one machine finds ---
 
 
+def test_a_kept_row_says_how_many_it_stands_for(spark):
+    one, other = texts(2)
+    rows = [(n, str(n), one if n % 3 else other, "") for n in range(7)] + [
+        (7, "7", "Yes", ""),
+        (1, "1", one, ""),
+    ]
+    df = spark.createDataFrame(rows, COLUMNS)
+    found = jobs.dedup(df, keep="-n", count_column="representative")
+    assert sorted((row.id, row.representative) for row in found.unique.collect()) == [("0", 3), ("1", 4)]
+    found.unpersist()
+    with pytest.raises(UsageError, match=r"^count_column: there is a column 'DATE' already"):
+        jobs.dedup(df, count_column="DATE")
+
+
 @pytest.fixture(scope="module")
 def real(tmp_path_factory) -> Path:
     """Laws, and news of the same days from two archives."""

@@ -435,6 +435,27 @@ def test_thresholds_that_nothing_is_grouped_by_are_refused(options: dict[str, An
         simhbase.dedup(texts=[BUDGET], **{"min_similarity": 0.5, **options})
 
 
+@pytest.mark.parametrize("form", [form for form in FORMS if form not in ("documents", "pairs")])
+def test_a_kept_row_says_how_many_it_stands_for(form: str) -> None:
+    given = FORMS[form]()
+    found = simhbase.dedup(given, count_field="copies")
+    assert type(found.frame) is type(given)
+    rows = found.frame if form == "dicts" else pa.table(found.frame).to_pylist()
+    assert [(row["id"], row["copies"]) for row in rows] == [(1, 2), (2, 1)]
+    newest = simhbase.dedup(given, keep="-id", count_field="copies").frame
+    assert len(newest) == 2
+    with pytest.raises(UsageError, match=r"^count_field: .* '(id|text)' already"):
+        simhbase.dedup(given, count_field="text")
+
+
+@pytest.mark.parametrize("given", [rows, FORMS["pairs"], FORMS["documents"]])
+def test_rows_without_a_place_for_counts_are_refused(given: Callable[[], Any]) -> None:
+    with pytest.raises(UsageError, match="count_field: needs a frame, a data set or a list of dicts"):
+        simhbase.dedup(given(), count_field="copies")
+    with pytest.raises(UsageError, match="count_field: the name is empty"):
+        simhbase.dedup(FORMS["dicts"](), count_field="")
+
+
 def test_dedup_of_a_generator_says_which_rows_are_kept() -> None:
     found = simhbase.dedup(rows())
     assert found.kept.tolist() == [True, True, False, False, False]

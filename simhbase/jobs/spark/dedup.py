@@ -62,7 +62,7 @@ KEY, REPRESENTATIVE, DISTANCE, SIMILARITY, GROUP = "key", "representative", "dis
 REPEATED = "the same id came before"
 DOCUMENTS_AT_ONCE = 1 << 12  # of whole components
 _OWN_PLACE = "__simhbase_place"  # among the columns of the user's DataFrame
-_NUMBER = "__number"
+_NUMBER, _COUNT = "__number", "__count"
 _LARGE = DecimalType(38, 0)
 _INTEGER = re.compile(r"[+-]?\d{1,38}")
 _DIGEST_BYTES = 16
@@ -138,9 +138,11 @@ def dedup(
     date_order: DateOrder | None = None,
     date_unit: DateUnit | None = None,
     chains: bool = False,
+    count_column: str | None = None,
 ) -> Deduplicated:
     """Find near-duplicates within one DataFrame, as `simhbase.dedup` does. See there for profile,
-    min_similarity, keep (date_column is its date_field), date_order, date_unit and chains.
+    min_similarity, keep (date_column is its date_field), date_order, date_unit, chains, and count_column
+    (its count_field), a new column of `unique`.
 
     order_column: defines the order of the input: least value first, then least id; None: by ids, as texts.
     Partitions do not matter. If ids repeat, the first document counts and the others are rejected; null and
@@ -152,6 +154,8 @@ def dedup(
     BadInput if no document has the value that `keep` names; SimhbaseError if more than 25 million
     fingerprints have a match, which the driver cannot join.
     """
+    if count_column is not None:
+        _require_new(df, count_column)
     criteria, least = MatchCriteria.exact(profile, min_similarity)
     preferred = preference(keep, date_column, date_order, date_unit)
     rows = _InputRows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
@@ -168,7 +172,17 @@ def dedup(
     grouped = _grouped(firsts, rows, criteria, least, order, chains=chains)
     answers = _answers(accepted, grouped, led_by_first=preferred is None).persist()
     rejects = documents.where(F.col(REASON).isNotNull()).select(ID, REASON)
-    return Deduplicated(answers.drop(PLACE), rejects, rows.kept(answers), (documents, firsts, answers))
+    return Deduplicated(
+        answers.drop(PLACE), rejects, rows.kept(answers, count_column), (documents, firsts, answers)
+    )
+
+
+def _require_new(df: DataFrame, name: str) -> None:
+    if not name:
+        raise UsageError("the name is empty", parameter="count_column")
+    # Spark does not tell capital letters apart unless it is told to.
+    if name.lower() in {each.lower() for each in df.columns}:
+        raise UsageError(f"there is a column {name!r} already: name another one", parameter="count_column")
 
 
 @dataclass(frozen=True)
@@ -198,11 +212,19 @@ class _InputRows:
         everything = self.df.select(self.digest.alias(KEY), self.text.alias(TEXT))
         return everything.join(of.select(KEY), KEY, "left_semi").dropDuplicates([KEY])
 
-    def kept(self, answers: DataFrame) -> DataFrame:
-        """The rows of the DataFrame that are their own representatives."""
-        places = answers.where(F.col(ID) == F.col(REPRESENTATIVE)).select(F.col(PLACE).alias(_OWN_PLACE))
+    def kept(self, answers: DataFrame, count_column: str | None) -> DataFrame:
+        """The rows of the DataFrame that are their own representatives. count_column: a new one, for the
+        number of documents that each stands for."""
+        its_own = F.col(ID) == F.col(REPRESENTATIVE)
         rows = self.df.withColumn(_OWN_PLACE, self.place)
-        return rows.join(places, _OWN_PLACE, "left_semi").dropDuplicates([_OWN_PLACE]).drop(_OWN_PLACE)
+        if count_column is None:
+            places = answers.where(its_own).select(F.col(PLACE).alias(_OWN_PLACE))
+            found = rows.join(places, _OWN_PLACE, "left_semi")
+        else:
+            own_place = F.first(F.when(its_own, F.col(PLACE)), ignorenulls=True).alias(_OWN_PLACE)
+            sizes = answers.groupBy(REPRESENTATIVE).agg(own_place, F.count("*").alias(_COUNT))
+            found = rows.join(sizes.select(_OWN_PLACE, F.col(_COUNT).alias(count_column)), _OWN_PLACE)
+        return found.dropDuplicates([_OWN_PLACE]).drop(_OWN_PLACE)
 
 
 def _grouped(
