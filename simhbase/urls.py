@@ -15,7 +15,7 @@ _SECRET = re.compile(
     r"|(api|access|account|client|server|shared)_?key)[a-z_]*\s*="
 )
 _AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-# The beginning of a URL, also of what is none: with a space before it, capitals, or one slash, as Path has it.
+# The beginning of a URL, also of what is none: with a space before it, capitals, or one slash, as of a Path.
 MEANT_AS_URL = re.compile(r"[\s\"'<(]*[a-z][a-z0-9+.-]+(:[a-z0-9+.-]+)*:[/\\]{1,2}", re.IGNORECASE)
 _BETWEEN = re.compile(r"[/?#\s]+")  # parts of a URL, also of an invalid one
 _PLACE_END = re.compile(r"[/\\?#]")
