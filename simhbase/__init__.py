@@ -18,7 +18,7 @@ A store:
   Muted                An entry of the mute list, which hides documents from lookups.
   vacuum               Removes obsolete rows in HBase, and expired documents in an embedded store.
   compact              Merges the files of an embedded store, so that lookups read few.
-  Administrator        Maintenance of an open index: statistics, hot drawers, loads, deletion by age.
+  Administrator        Maintenance of an open index: statistics, hot drawers, groups, loads, deletion by age.
   show_progress        Shows the progress of a call in a terminal or notebook: `progress=show_progress`.
   migrate              Copies the documents of a store to another one, which may have other drawers.
   salvage              Copies what can be read of a damaged store, and lists what is lost.
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from simhbase.admin import tables as tables
     from simhbase.admin.check import CheckReport as CheckReport
     from simhbase.admin.check import check as check
+    from simhbase.admin.groups import StoredGroups as StoredGroups
     from simhbase.admin.hot import Hot as Hot
     from simhbase.admin.migrate import MigrationReport as MigrationReport
     from simhbase.admin.migrate import migrate as migrate
@@ -121,8 +122,10 @@ if TYPE_CHECKING:
     from simhbase.model import Document as Document
     from simhbase.model import Explanation as Explanation
     from simhbase.model import Fingerprint as Fingerprint
+    from simhbase.model import Group as Group
     from simhbase.model import Lookup as Lookup
     from simhbase.model import Match as Match
+    from simhbase.model import Member as Member
     from simhbase.model import Muted as Muted
     from simhbase.model import Query as Query
     from simhbase.model import Rejected as Rejected
@@ -145,6 +148,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "admin": "Administrator",
     "admin.check": "CheckReport check",
+    "admin.groups": "StoredGroups",
     "admin.hot": "Hot",
     "admin.migrate": "MigrationReport migrate",
     "admin.salvage": "Loss SalvageReport salvage",
@@ -171,8 +175,8 @@ _NAMES = {
     "jobs.answers": "Answer",
     "jobs.match": "match",
     "metrics": "Metrics",
-    "model": "AddReport Claim Comparison Document Explanation Fingerprint Lookup Match Muted Query Rejected "
-    "Stats StoredDocument StoredPage",
+    "model": "AddReport Claim Comparison Document Explanation Fingerprint Group Lookup Match Member Muted "
+    "Query Rejected Stats StoredDocument StoredPage",
     "online.async_client": "AsyncClient",
     "online.client": "Client",
     "online.shared": "SharedLookups",

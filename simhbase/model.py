@@ -75,6 +75,25 @@ class StoredPage:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A document of a group. distance, similarity: to the representative, as in Match."""
+
+    id: str
+    distance: int
+    similarity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Near-duplicates in a store. group: id of the representative, the document stored first; size: number of
+    documents; members: those beside the representative, nearest first."""
+
+    group: str
+    size: int
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """What counts as a match.
 

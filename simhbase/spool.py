@@ -17,6 +17,7 @@ from simhbase.errors import SimhbaseError
 from simhbase.slices import Numbers
 
 IN_MEMORY = 64 << 20  # bytes of rows
+_DENSE_BYTES = 16 << 20  # of values that are read at once
 _DENSE = 4  # if at least one in 4 rows of a range is wanted, the whole range is read
 _BLOCK_BYTES = 4 << 10  # read at once of other rows, some of which are beside each other
 _MOST_BYTES = 1 << 30  # of one call, which reads at most 2 GiB
@@ -57,9 +58,16 @@ class Spool:
         return self._places[numbers][:, 1]
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
-        places = self._places[np.array(numbers, dtype=np.int64)].tolist()
+        places = self._places[np.array(numbers, dtype=np.int64)]
+        if not len(places):
+            return []
+        first, span = int(places[0, 0]), int(places[-1].sum() - places[0, 0])
         with _failing_clearly(self._folder):
-            return [os.pread(self._file.fileno(), size, start) for start, size in places]
+            # Those that follow each other are read at once.
+            if span <= _DENSE_BYTES and bool((places[1:, 0] == places[:-1].sum(axis=1)).all()):
+                content = os.pread(self._file.fileno(), span, first)
+                return [content[start : start + size] for start, size in (places - [first, 0]).tolist()]
+            return [os.pread(self._file.fileno(), size, start) for start, size in places.tolist()]
 
 
 class SpooledRows:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from simhbase.admin.groups import StoredGroups, stored_groups
 from simhbase.admin.hot import Hot, hottest
 from simhbase.admin.removal import Removal
 from simhbase.admin.stats import estimated_documents, measure
@@ -46,6 +47,32 @@ class Administrator:
         self.index.store.refresh()
         with self.index.same_tables():
             return hottest(self.index.store, most, chosen, progress)
+
+    def groups(
+        self,
+        min_size: int = 2,
+        *,
+        since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
+        chains: bool = False,
+        progress: Progress = no_progress,
+    ) -> StoredGroups:
+        """Group the near-duplicates among the stored documents, largest groups first.
+
+        The groups are those of lookups without limits, with the profile's bounds: the oldest document takes
+        all documents near it, the next one that is in no group takes those near it that are in none, and so
+        on. (Those written at once are taken by id.) Muted documents are left out, as by lookups. `dedup`
+        finds others, as it compares texts.
+
+        min_size: documents of a group, with its representative; since, tags: group only documents that Query
+        would let through; chains: groups are connected components of matches instead. progress: reports the
+        rows read and what is compared.
+
+        Reads the table documents (of scheme minhash fingerprints, too), in HBase in parts at once. Takes
+        about 80 bytes of memory per document; ids and sketches are in the folder for temporary files.
+        Documents that are written meanwhile may be missing. Raises UsageError.
+        """
+        return stored_groups(self.index, min_size, since, tags, progress, chains=chains)
 
     def delete_older_than(self, moment: Moment, *, progress: Progress = no_progress) -> int:
         """Remove the documents last written before a time; return how many.

@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "find": "Find stored near-duplicates of texts, documents or fingerprints.",
     "compare": "Compare two texts, two stored documents, or one of each.",
     "list": "List the documents of a store.",
+    "groups": "Group the near-duplicates among the documents of a store.",
     "match": "Find near-duplicates of documents among those of other files, without a store.",
     "dedup": "Find near-duplicates within one corpus, without a store.",
     "fingerprint": "Print the fingerprint of each document, in input order.",

@@ -144,6 +144,13 @@ def local_time(milliseconds: int) -> str:
     return _shown(datetime.fromtimestamp(milliseconds / 1000))
 
 
+def closeness(distance: int, similarity: float | None, *, exact: bool = False) -> str:
+    """How near two documents are. exact: the similarity is no estimate."""
+    if similarity is None:
+        return f"{distance} bits"
+    return f"{'' if exact else 'about '}{similarity:.2f} similar"
+
+
 def values_of(report: Report) -> dict[str, Any]:
     """The values of a report by name, without the input counts."""
     values = asdict(report)

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from simhbase.cli.inputs import or_stdin, shown
-from simhbase.cli.output import Output, message, table
+from simhbase.cli.output import Output, closeness, message, table
 from simhbase.corpus.names import STDIN
 from simhbase.model import Explanation, Lookup
 
@@ -107,12 +107,8 @@ def _lookup_lines(query: str | None, found: Lookup, *, exact: bool) -> Iterator[
     more = ", and there may be more (truncated)" if found.truncated else ""
     yield f"{_title(query, found, len(found.matches))}{more}"
     for match in found.matches:
-        closeness = (
-            f"{match.distance} bits"
-            if match.similarity is None
-            else f"{'' if exact else 'about '}{match.similarity:.2f} similar"
-        )
-        yield f"  {closeness}  {match.fingerprint}  {match.id}"
+        near = closeness(match.distance, match.similarity, exact=exact)
+        yield f"  {near}  {match.fingerprint}  {match.id}"
 
 
 def _explanation_lines(query: str | None, found: Explanation) -> Iterator[str]:

@@ -781,7 +781,7 @@ class Index:
         missing. Raises UsageError for a moment that is still to come.
         """
         # A generator would raise at the first one.
-        return self._stored_from(self._earliest(since), required_tags(tags))
+        return self._stored_from(self.earliest(since), required_tags(tags))
 
     def _stored_from(self, earliest: int, tags: Tags) -> Iterator[StoredDocument]:
         self.store.refresh()
@@ -801,7 +801,7 @@ class Index:
         since, tags: as for `stored`. after: from the page before; None: the beginning. limit: documents per
         page; a page has fewer where many others were read for it.
         """
-        earliest, wanted = self._earliest(since), required_tags(tags)
+        earliest, wanted = self.earliest(since), required_tags(tags)
         if limit < 1:
             raise UsageError(f"must be at least 1, not {limit}", parameter="limit")
         found: list[StoredDocument] = []
@@ -819,7 +819,7 @@ class Index:
                     return StoredPage(tuple(found), rows.document_id(batch[-1][0]))
         return StoredPage(tuple(found), None)
 
-    def _earliest(self, since: Moment | None) -> int:
+    def earliest(self, since: Moment | None) -> int:
         """The version from which documents are wanted. Raises UsageError."""
         earliest = expired_before(self.store, self.clock())
         return earliest if since is None else max(earliest, milliseconds(since, self.clock()))

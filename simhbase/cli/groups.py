@@ -1,0 +1,90 @@
+"""`simhbase groups`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from simhbase.cli.options import command, option, since_option, store_option, tag_option
+from simhbase.cli.output import Output, closeness, local_time, message, results_option
+from simhbase.model import Group
+from simhbase.moment import since_epoch
+from simhbase.progress import show_progress
+
+if TYPE_CHECKING:
+    from simhbase.admin.groups import StoredGroups
+
+
+@command(
+    epilog="""\b
+Examples:
+  simhbase groups --min-size 10
+  simhbase groups --tag source=wire --json > groups.jsonl
+""",
+)
+@store_option
+@option(
+    "--min-size N",
+    "Only groups of at least N documents.",
+    group="Groups",
+    type=click.IntRange(min=2),
+    default=2,
+)
+@option(
+    "--chains/--no-chains",
+    "Group chains of matches, instead of one document and its matches.",
+    group="Groups",
+    default=False,
+)
+@since_option("Documents")
+@tag_option("Only documents with this tag. Repeatable: with all of them.", "Documents")
+@results_option
+def groups(
+    url: str,
+    min_size: int,
+    chains: bool,  # an option
+    since: datetime | None,
+    tags: Mapping[str, str],
+    output: Output,
+) -> None:
+    """Group the near-duplicates among the documents of a store.
+
+    A group is the document that was stored first and all that a lookup of it finds, without those of earlier
+    groups. Prints the groups, largest first, and the documents of each, nearest first. Reads all documents.
+    """
+    from simhbase.admin import Administrator
+    from simhbase.index import open_index
+
+    with (
+        open_index(url, access="read") as index,
+        Administrator(index).groups(
+            min_size, since=since, tags=tags, chains=chains, progress=show_progress
+        ) as found,
+    ):
+        _tell(found)
+        output.records(found, _lines)
+
+
+def _tell(found: StoredGroups) -> None:
+    """Say what was grouped, and what may be missing."""
+    groups = f"{len(found):,} group{'s' * (len(found) != 1)}"
+    message(
+        f"{found.documents:,} documents: {groups}, with {found.duplicates:,} beside the first of each. "
+        f"What was written since {local_time(since_epoch(found.read_at))} may be missing"
+    )
+    if found.muted:
+        message(f"left out because they are muted: {found.muted:,}")
+    if found.lost_sketches:
+        message(
+            "left out because their sketch is lost ('simhbase check' names them), or was replaced meanwhile: "
+            f"{found.lost_sketches:,}"
+        )
+
+
+def _lines(group: Group) -> Iterator[str]:
+    yield f"{group.size:,} documents  {group.group}"
+    for member in group.members:
+        yield f"  {closeness(member.distance, member.similarity)}  {member.id}"
