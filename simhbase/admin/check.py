@@ -313,7 +313,7 @@ class Checker:
         unreadable = []
         # Rows of one document do not expire at the same moment.
         ttl = self.store.ttl() if keeps_hints(self.store) else None
-        least = 0 if ttl is None else self.clock() + EXPIRING - ttl * 1000
+        least = self.clock() + EXPIRING - ttl * 1000 if isinstance(ttl, int) else 0
         sketched = self.scheme.sketching is not None and self.scheme.listed_sketching is None
         for key, cell in batch:
             parsed = rows.parse_document(key, cell.value)

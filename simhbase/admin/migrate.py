@@ -72,7 +72,8 @@ def migrate(
     through a Thrift 2 gateway, with regions for as many documents). profile: parameters to change in the
     target: layout, k, bands, threshold; an existing target must agree. ttl: seconds after which documents
     expire in the target, or "never", with which an existing target must agree. None: a new target has that of
-    the source, and an existing one keeps its own, which is a warning if it differs.
+    the source, and an existing one keeps its own, which is a warning if it differs; it is needed if the user
+    may not read that of the source.
     delete_missing: also delete documents that the source does not have, except those written during this run.
     agree: called before these are deleted, with their number, which takes another pass over the target; may
     raise. progress: reports the rows read.
@@ -96,6 +97,12 @@ def migrate(
         wanted = stored.profile.reindexed(given)
         documents = source.store.records("documents").approximate_size().rows
         expiring = source.store.ttl() if ttl is None else None if ttl == "never" else ttl
+        if expiring == "unknown":
+            raise UsageError(
+                f"is needed: documents of {url} {expiry(expiring)}, so say after which time those of {to} "
+                "do, or never",
+                parameter="ttl",
+            )
         with open_like(to, wanted, stored, documents, expiring) as target:
             if ttl is not None:
                 require_ttl(target.store, expiring)

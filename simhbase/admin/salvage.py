@@ -168,7 +168,7 @@ def _rows_of(store: Store) -> int:
 def _ttl(store: Store) -> int | None:
     """The time to live, None if its row is damaged, which is noted with the other rows of meta."""
     with suppress(StoreFailed):
-        return store.ttl()
+        return found if isinstance(found := store.ttl(), int) else None
     return None
 
 

@@ -28,7 +28,7 @@ from simhbase.index.stored_profile import StoredProfile, probes, read_profile, w
 from simhbase.model import Size
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.stores import create_store, drop_store, droppable, hbase, is_in_hbase, open_store
-from simhbase.stores.base import Store, keeps_hints
+from simhbase.stores.base import Store, Ttl, keeps_hints
 from simhbase.stores.hbase.planning import Content, oversized_drawers
 from simhbase.stores.hbase.schema import LiveTable, Options
 
@@ -184,7 +184,7 @@ def describe(url: str) -> DescribedTables:
     """
     with closing(open_store(url, "read")) as store:
         stored = read_profile(store)
-        ttl = None if keeps_hints(store) else store.ttl()
+        ttl = None if keeps_hints(store) or (found := store.ttl()) == "unknown" else found
         live = _live_tables(url) if is_in_hbase(url) else {}
         estimated = sizes(store) if live else {}
     return DescribedTables(url, stored.profile, dict(stored.software), live, ttl, estimated)
@@ -271,19 +271,23 @@ def _created(url: str, profile: Profile, ttl: int | None, like: StoredProfile | 
 
 
 def require_ttl(store: Store, ttl: int | None) -> None:
-    """Raises SchemaDiffers if a store has another time to live."""
+    """Raises SchemaDiffers if a store has another time to live, or one that may not be read."""
     if (stored := store.ttl()) == ttl:
         return
     change = (
-        "Alter the TTL of all its families in HBase, or name another store"
+        "Grant its user C on the table documents (docs/hbase.md)"
+        if stored == "unknown"
+        else "Alter the TTL of all its families in HBase, or name another store"
         if keeps_hints(store)
         else "This cannot be changed: create another store, and copy the documents to it (simhbase migrate)"
     )
     raise SchemaDiffers(f"documents of {store.url} {expiry(stored)}, and should {expiry(ttl)}. {change}")
 
 
-def expiry(ttl: int | None) -> str:
+def expiry(ttl: Ttl) -> str:
     """What documents do with a time to live in seconds, as a verb: "expire after 30 days"."""
+    if ttl == "unknown":
+        return "may expire (this user may not read after which time)"
     if ttl is None:
         return "never expire"
     return f"expire after {str(timedelta(seconds=ttl)).removesuffix(', 0:00:00')}"

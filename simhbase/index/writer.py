@@ -424,9 +424,9 @@ def known(store: Store, ids: Sequence[str]) -> list[Known | None]:
 
 
 def alive_since(store: Store, time: int) -> int:
-    """Documents with lower versions have expired at this time."""
+    """Documents with lower versions have expired at this time. 0 if it is unknown: HBase removes them."""
     ttl = store.ttl()
-    return 0 if ttl is None else time - ttl * 1000
+    return time - ttl * 1000 if isinstance(ttl, int) else 0
 
 
 def remove_older(store: Store, writer: Writer, before: int, note: Callable[[int], None]) -> int:
@@ -538,9 +538,10 @@ def _left_behind(batch: DocumentBatch, found: Sequence[Known | None]) -> list[tu
 
 
 def refreshed_before(store: Store, time: int) -> int | None:
-    """Unchanged documents with a lower version are rewritten so that they do not expire; None: none are."""
+    """Unchanged documents with a lower version are rewritten so that they do not expire; None: none are,
+    also if the store may not tell their age, of which it warns."""
     ttl = store.ttl()
-    return None if ttl is None else time - ttl * 1000 // REFRESHED
+    return time - ttl * 1000 // REFRESHED if isinstance(ttl, int) else None
 
 
 def obsolete_rows(version: int, left: Sequence[tuple[str, Entry]]) -> list[tuple[bytes, bytes]]:

@@ -34,6 +34,7 @@ from simhbase.stores.strings import Strings
 T = TypeVar("T")
 # "append" is "write" without lookups: an embedded store need not hold what only these read.
 Access = Literal["write", "read", "append"]
+Ttl = int | Literal["unknown"] | None
 RecordTable = Literal["fingerprints", "documents", "obsolete", "meta"]
 # Called with what is damaged in a store: the table, if it is in one, and the problem.
 NoteDamage = Callable[[RecordTable | None, str], None]
@@ -184,9 +185,9 @@ class Store(Protocol):
     def tables(self) -> tuple[RecordTable, ...]:
         """Names of its record tables."""
 
-    def ttl(self) -> int | None:
-        """Seconds after which documents expire, or None. HBase drops their cells; in an atomic store they
-        stay until removed."""
+    def ttl(self) -> Ttl:
+        """Seconds after which documents expire, or None; "unknown" if the user may not know. HBase drops
+        their cells; in an atomic store they stay until removed."""
 
     @property
     def drawers(self) -> Drawers: ...

@@ -8,6 +8,7 @@ import pytest
 import simhbase
 from simhbase.index.reader import IDS_LIMIT
 from simhbase.index.writer import AtomicWriter, DocumentBatch
+from simhbase.stores.atomic import BaseStore
 from simhbase.stores.base import now
 from tests.command_line import documents, read_lines, result, run, texts
 
@@ -224,6 +225,27 @@ def test_a_time_to_live_is_that_of_the_store_it_is_copied_to(tmp_path, made):
     stated = run("migrate", *STORE, "--to", "rocksdb:u.db", "--ttl", "1d", "--json", cwd=tmp_path)
     for agreed in (stated, run("migrate", *STORE, "--to", "rocksdb:t.db", "--json", cwd=tmp_path)):
         assert json.loads(agreed.stdout)["warnings"] == []
+
+
+def test_a_copy_of_documents_whose_time_to_live_may_not_be_read_says_its_own(tmp_path, monkeypatch):
+    """As in HBase without the right C; here a store that tells as little."""
+    result("load", documents(tmp_path / "a.jsonl", texts(3)), *STORE, cwd=tmp_path)
+    told = BaseStore.ttl
+    monkeypatch.setattr(BaseStore, "ttl", lambda store: "unknown" if "s.db" in store.url else told(store))
+    copy = ("migrate", *STORE, "--to", "rocksdb:t.db")
+    done = run(*copy, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == (
+        b"Error: --ttl: is needed: documents of rocksdb:s.db may expire (this user may not read after which "
+        b"time), so say after which time those of rocksdb:t.db do, or never\n"
+    )
+    assert not (tmp_path / "t.db").exists()
+    for _ in range(2):  # to a new store, and to one that is there
+        assert result(*copy, "--ttl", "7d", cwd=tmp_path)["documents"] == 3
+    assert result("tables", "describe", "--store", "rocksdb:t.db", cwd=tmp_path)["ttl"] == 7 * 24 * 3600
+    other = ("migrate", *STORE, "--to", "rocksdb:n.db", "--ttl", "never")
+    assert result(*other, cwd=tmp_path)["documents"] == 3
+    assert "ttl" not in result("tables", "describe", "--store", "rocksdb:n.db", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("ttl", ["0", "9999999999w"])

@@ -4,7 +4,9 @@ import logging
 
 import pytest
 
-from simhbase.errors import StoreFailed, StoreUnreachable
+from simhbase.admin.tables import require_ttl
+from simhbase.errors import SchemaDiffers, StoreFailed, StoreUnreachable
+from simhbase.index.writer import alive_since, refreshed_before
 from simhbase.stores.hbase import check_tables
 from simhbase.stores.hbase.client import GatewayClient
 from simhbase.stores.hbase.connection import CallRefused
@@ -30,11 +32,16 @@ def refused_store(monkeypatch: pytest.MonkeyPatch, reason: str) -> HBaseStore:
     return HBaseStore(parse("hbase://host:9090/simhbase"), "write")
 
 
-def test_a_time_to_live_that_must_not_be_seen_counts_as_none_and_is_warned_of(monkeypatch, caplog):
+def test_a_time_to_live_that_must_not_be_seen_is_unknown_and_is_warned_of(monkeypatch, caplog):
     store = refused_store(monkeypatch, "AccessDeniedException: Insufficient permissions")
     with caplog.at_level(logging.WARNING):
-        assert [store.ttl(), store.ttl()] == [None, None]
+        assert [store.ttl(), store.ttl()] == ["unknown", "unknown"]
+        assert refreshed_before(store, 0) is None
+        assert alive_since(store, 0) == 0
     assert caplog.text.count("not rewritten before they expire") == 1
+    for wanted in (None, 60):
+        with pytest.raises(SchemaDiffers, match=r"may not read after which time.*Grant its user C"):
+            require_ttl(store, wanted)
 
 
 def test_a_time_to_live_that_cannot_be_read_for_another_reason_is_an_error(monkeypatch):

@@ -15,7 +15,7 @@ from simhbase.errors import StoreFailed
 from simhbase.logs import logger
 from simhbase.progress import Progress, no_progress
 from simhbase.stores.attempts import Outage
-from simhbase.stores.base import RECORD_TABLES, Access, NearLimits, NearRows, RecordTable, near_rows
+from simhbase.stores.base import RECORD_TABLES, Access, NearLimits, NearRows, RecordTable, Ttl, near_rows
 from simhbase.stores.hbase import clocks
 from simhbase.stores.hbase.client import GatewayClient, tasks
 from simhbase.stores.hbase.connection import ACCESS_DENIED, CallRefused, Connection
@@ -69,7 +69,7 @@ class HBaseStore:
             for name, table in self._tables.items()
         }
         self.document_cells = HBaseNamedRecords(self._client, self._tables["documents"])
-        self._ttl: tuple[int | None] | None = None
+        self._ttl: tuple[Ttl] | None = None
         self._clock_ahead = 0  # milliseconds
 
     def records(self, table: RecordTable) -> HBaseRecords:
@@ -116,18 +116,18 @@ class HBaseStore:
         _, there, _ = clocks.server_time(self._client, self._tables["meta"])
         return there
 
-    def ttl(self) -> int | None:
-        """Seconds after which cells of documents expire; None if they do not, or the gateway's user may not
-        know. Cached."""
+    def ttl(self) -> Ttl:
+        """Seconds after which cells of documents expire; None if they do not, "unknown" if the gateway's user
+        may not know. Cached."""
         if self._ttl is None:
             try:
-                seconds = self._read_ttl()
+                found: Ttl = self._read_ttl()
             except StoreFailed as error:
                 if ACCESS_DENIED not in str(error):
                     raise
                 log.warning("unchanged documents are not rewritten before they expire: %s", error)
-                seconds = _FOREVER[0]
-            self._ttl = (None if seconds in _FOREVER else seconds,)
+                found = "unknown"
+            self._ttl = (None if found in _FOREVER else found,)
         return self._ttl[0]
 
     def _read_ttl(self) -> int:
