@@ -7,8 +7,9 @@ import random
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address
 
 import orjson
 from starlette.datastructures import Headers
@@ -22,6 +23,10 @@ from simhbase.online.settings import Settings
 
 _NEW_ID_BITS = 96  # unique but not secret, so the random module suffices
 _USABLE_ID = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
+# A name or address, or an address of IPv6 in brackets (without a zone), and a port: nothing else.
+_HOST = re.compile(
+    r"(?:(?P<name>[\w.-]+)|\[(?P<address>[0-9a-f:.]+)\])(?::\d{1,5})?", re.ASCII | re.IGNORECASE
+)
 
 # The page loads nothing from other hosts and must not be framed.
 _HEADERS = (
@@ -102,14 +107,13 @@ class Around:
         could make a local browser send them (DNS rebinding). Addresses are accepted."""
         if self._hosts is None:
             return
-        name = host.rpartition("]")[0].removeprefix("[") or host.partition(":")[0]
-        if name.lower() in self._hosts:
+        found = _HOST.fullmatch(host)
+        if found and (found["name"] or "").lower() in self._hosts:
             return
-        try:
-            ip_address(name)
-        except ValueError as error:
-            problem = "unknown host name: allow it with simhbase serve --allow-host NAME"
-            raise HTTPException(421, problem) from error
+        with suppress(ValueError):
+            if found and (IPv4Address(found["name"]) if found["name"] else IPv6Address(found["address"])):
+                return
+        raise HTTPException(421, "unknown host name: allow it with simhbase serve --allow-host NAME")
 
 
 def _require_single(headers: Headers) -> None:

@@ -545,9 +545,38 @@ def test_answers_keep_browsers_in_bounds(service: Service) -> None:
 
 
 def test_without_tokens_another_host_is_refused(service: Service) -> None:
-    refused = service.get("/v1/status", Host="evil.example:80")
-    assert (refused.status, refused.code) == (421, "unknown_host")
-    for host in ("localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:7"):
+    for host in (
+        *(
+            "evil.example:80",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "localhost.",
+            "localhost@evil",
+        ),
+        *("[::1].evil.example", "[::1]evil", "[::1]:80:evil", "[::1]:evil", "[localhost]", "[127.0.0.1]:80"),
+        *("localhost:80@evil.example", "user@localhost", "localhost:", "localhost:80:80", "localhost:evil"),
+        *(
+            "localhost/evil",
+            "localhost#",
+            "localhost,evil",
+            "[::1%evil.example]",
+            "::1",
+            "127.1",
+            "2130706433",
+        ),
+        *(
+            "127.0.0.1:80.evil.example",
+            "127.0.0.1]",
+            "[::1",
+            "a]localhost",
+            "",
+            " ",
+            "ʟocalhost".encode().decode("latin-1"),
+        ),
+    ):
+        refused = service.get("/v1/status", Host=host)
+        assert (host, refused.status, refused.code) == (host, 421, "unknown_host")
+    for host in ("localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:7", "[::1]", "[::FFFF:127.0.0.1]:7"):
         assert service.get("/healthz", Host=host).status == 200
 
 
