@@ -13,10 +13,11 @@ from tests.examples import ROOT, Reader, blocks, page, write_articles
 
 RUN = ("sh", "python", "console")  # also with "full" behind
 HBASE = ("hbase.md", "hbase-operations.md")  # need servers: test_hbase_docs.py
+SERVED = ("crawler.md",)  # needs a web server: test_crawler_docs.py
 PAGES = [
     path.name
     for path in sorted((ROOT / "docs").glob("*.md"))
-    if path.name not in HBASE
+    if path.name not in (*HBASE, *SERVED)
     and not path.is_symlink()
     and any(language.split()[0] in RUN for language, _ in blocks(path.read_text("utf-8")))
 ]
@@ -44,7 +45,7 @@ def test_examples_do_what_the_page_shows(reader: Reader, name: str) -> None:
 def test_examples_in_python_fit_the_types(tmp_path: Path) -> None:
     """Without errors for values that may be None, which a reader of the page knows not to be."""
     parser = doctest.DocTestParser()
-    for path in (ROOT / "README.md", *(ROOT / "docs" / name for name in PAGES)):
+    for path in (ROOT / "README.md", *(ROOT / "docs" / name for name in (*PAGES, *SERVED))):
         shown = list(blocks(path.read_text("utf-8")))
         code = [block for name, block in shown if name.split()[0] == "python"]
         source = "".join(example.source for block in code for example in parser.get_examples(block))
