@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import EFBIG
-from io import RawIOBase
+from io import SEEK_END, RawIOBase
 from itertools import count, islice, repeat
 from typing import Any, BinaryIO, Literal
 
@@ -41,6 +41,13 @@ _END_OF_STREAM = _ARROW_STREAM + bytes(4)
 BATCH_ROWS = 16  # texts held at once; each may be large
 SHARED_BYTES = 32 << 20  # of copies of values that the rows of a batch share
 MOST_RATIO = 100  # of bytes in memory to bytes in the file; texts have 3 to 20
+# Of bytes of all rows to bytes of the file, as rows may share values without limit. zstd reaches 32,000.
+MOST_SHARED_RATIO = 1 << 15
+_ROW_BYTES = 64  # at least, of each row
+_SHARED = (
+    "its rows share values, and those so far have {:,} bytes; {:,} are allowed for so few bytes of a file. "
+    "Read a larger part with a larger max_record_bytes, or export the rows as JSON lines"
+)
 _PAGE_HEADER = re.compile(rb"\x15([\x80-\xff]{,9}[\0-\x7f])" * 3, re.DOTALL)
 _PAGE_HEADER_BYTES, _DICTIONARY_PAGE = 32, 2
 _MOST_OF_VALUE = 1 << 16  # bytes of an id, a tag or a value to choose by: many rows may share one
@@ -53,11 +60,16 @@ def is_columnar(head: bytes) -> bool:
     return bool(is_named) or head.startswith(_ARROW_STREAM)
 
 
+def _most_bytes(options: InputOptions) -> int:
+    """Bytes of rows that any file may have, however small it is."""
+    return BATCH_ROWS * max(options.max_record_bytes, MAX_RECORD_BYTES)
+
+
 def _opened(file: RawIOBase, options: InputOptions) -> _Parquet | _ArrowFile:
     """A reader of the file. Raises as pyarrow."""
     from pyarrow.parquet import ParquetFile
 
-    most_bytes = BATCH_ROWS * max(options.max_record_bytes, MAX_RECORD_BYTES)
+    most_bytes = _most_bytes(options)
     head = file.read(MAGIC_BYTES) or b""
     file.seek(0)
     if not head.startswith(MAGIC):
@@ -222,7 +234,8 @@ def parquet_records(
     """All rows of a seekable Parquet file; a reject at the end if it is damaged. note: gets what was decided
     about its texts.
 
-    Rows are numbered from 1, like lines. Memory is bounded by pages and BATCH_ROWS texts.
+    Rows are numbered from 1, like lines. Memory is bounded by pages and BATCH_ROWS texts, the bytes of all
+    rows by those of the file.
     """
     try:
         from pyarrow import ArrowException
@@ -230,13 +243,19 @@ def parquet_records(
         reason = "Parquet is read by pyarrow, which is not installed: pip install 'simhbase[parquet]'"
         yield SourceReject(source.name, None, None, reason)
         return
-    row, utf8 = 0, Utf8(lambda found: note(f"{source.name}: its texts are {found}"))
+    row, read, utf8 = 0, 0, Utf8(lambda found: note(f"{source.name}: its texts are {found}"))
     try:
+        most = max(_most_bytes(options), MOST_SHARED_RATIO * file.seek(0, SEEK_END))
+        file.seek(0)
         table = _opened(file, options)
         columns = _Columns.of(table.schema_arrow, options)
         names = None if options.whole_rows else columns.names
         for batch in table.batches(names):
-            yield from columns.records(source, row, batch, options, utf8)
+            if read > most:
+                raise OSError(EFBIG, _SHARED.format(read, most))
+            for item in columns.records(source, row, batch, options, utf8):
+                read += _ROW_BYTES + (len(item.data) if isinstance(item, Raw) else 0)
+                yield item
             row += batch.num_rows
     except BadInput as error:
         yield SourceReject(source.name, None, None, str(error))

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from simhbase.corpus import parquet as parquet_input
-from simhbase.corpus.parquet import page_kind_and_bytes, require_plausible
+from simhbase.corpus.parquet import page_kind_and_bytes, parquet_records, require_plausible
 from simhbase.corpus.parquet_sizes import first_pages
-from simhbase.corpus.record import InputOptions, Record, Reject, SourceReject
+from simhbase.corpus.record import InputOptions, Raw, Record, Reject, Source, SourceReject
 from simhbase.corpus.sources import Sources
 from tests.reading import json_lines, peak_of, read, rejects, texts, write
 
@@ -338,6 +338,39 @@ def test_a_large_text_that_all_rows_share_is_unpacked_for_few_of_them(tmp_path, 
     path = table(tmp_path / "x.parquet", columns, compression="zstd")
     assert path.stat().st_size < 10_000
     assert peak_of(path, **options) < 100_000_000
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+@pytest.mark.parametrize("options", [{}, {"whole_rows": True}])
+def test_rows_that_share_a_text_are_read_up_to_a_multiple_of_the_files_bytes(tmp_path, kind, options):
+    """4 kB of a file were 45 GB of texts, each of which was fingerprinted and put on the disk."""
+    words = "some words " * 1_300_000
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 3000, pa.int32()), pa.array([words]))
+    columns = {"id": list(map(str, range(3000))), "text": shared}
+    path = tmp_path / f"x.{kind}"
+    if kind == "parquet":
+        table(path, columns, compression="zstd", dictionary_pagesize_limit=1 << 30)
+    else:
+        with (
+            pa.OSFile(str(path), "wb") as file,
+            pa.ipc.new_file(
+                file, pa.table(columns).schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
+            ) as writer,
+        ):
+            writer.write_table(pa.table(columns))
+    size = path.stat().st_size
+    assert size < 20_000
+    lines, last = 0, None
+    with path.open("rb") as file:
+        for last in parquet_records(Source("x", "x"), file, InputOptions(**options), print):
+            lines += isinstance(last, Raw)
+    most = max(256 << 20, size << 15)
+    assert most < lines * len(words) < most + 3 * len(words)
+    said = "it cannot be read further: its rows share values, and those so far have"
+    assert (last.line, last.reason[: len(said)]) == (lines + 1, said)
+    assert (
+        "Read a larger part with a larger max_record_bytes, or export the rows as JSON lines" in last.reason
+    )
 
 
 def test_a_page_that_takes_much_memory_is_not_read(tmp_path, monkeypatch):
