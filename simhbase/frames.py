@@ -354,6 +354,7 @@ class Results(list[Result]):
             "row": arrow.int64(),
             "distance": arrow.int64(),
             "similarity": arrow.float64(),
+            "containment": arrow.float64(),
             "truncated": arrow.bool_(),
             "matches": matches,
             "also_at": matches,

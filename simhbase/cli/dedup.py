@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   simhbase dedup --unique unique.jsonl --duplicates duplicates.jsonl corpus.jsonl.gz
+  simhbase dedup --keep longest --min-containment 0.8 --unique unique.jsonl corpus.jsonl.gz
   simhbase dedup --keep newest --date-field day --duplicates duplicates.jsonl corpus.jsonl.gz
   simhbase dedup --against rocksdb:simhbase.db --unique new.jsonl today/
   simhbase dedup --set bits=128 --set k=6 --json 'parts/*.jsonl.zst'
@@ -27,6 +28,12 @@ Examples:
 @profile_options
 @min_similarity_option(
     f"Minimum Jaccard similarity of texts; 0: compare none. [default: the profile's threshold, or {SIMILAR}]"
+)
+@option(
+    "--min-containment C",
+    "Remove only texts of which the kept one has at least this share, e.g. 0.8.",
+    group="Matches",
+    type=click.FloatRange(0, 1, min_open=True),
 )
 @option(
     "--chains/--no-chains",

@@ -36,6 +36,7 @@ _RARE = (
     "unreadable_sources",
     "unusable_sources",
     "lost_sketches",
+    "not_contained",
     "unreadable_rows",
     "removable",
     "same",

@@ -358,13 +358,14 @@ def counted_line(line: bytes, name: str, count: int) -> bytes:
 
 
 class Duplicate(NamedTuple):
-    """A removed document, and the one that is kept. source, line: where the removed one is, as in Record;
-    kept_source, kept_line: where the kept one is. None: unknown."""
+    """A removed document, and the one that is kept. containment: of its text in the kept one. source, line:
+    where the removed one is, as in Record; kept_source, kept_line: where the kept one is. None: unknown."""
 
     id: str
     duplicate_of: str
     distance: int
     similarity: float | None = None
+    containment: float | None = None
     group: str | None = None
     source: str | None = None
     line: int | None = None
@@ -377,6 +378,8 @@ def duplicate_line(duplicate: Duplicate, more: dict[str, Any] | None = None) -> 
     known = {name: value for name, value in duplicate._asdict().items() if value is not None}
     if duplicate.similarity is not None:
         known["similarity"] = shown_similarity(duplicate.similarity)
+    if duplicate.containment is not None:
+        known["containment"] = int(10_000 * duplicate.containment) / 10_000  # 1 is all of the text
     return json_line(known | (more or {}))
 
 

@@ -34,12 +34,14 @@ class Groups:
 
     representative: (n,), of each document (itself if it is in no group); distance: (n,), to the
     representative, which may be far in a connected component; similarity: float64 (n,), to the
-    representative, None if unknown.
+    representative, None if unknown; apart: bool (n,), documents near a representative that does not contain
+    them, None if containment does not count.
     """
 
     representative: Numbers
     distance: Distances
     similarity: NDArray[np.float64] | None = None
+    apart: NDArray[np.bool_] | None = None
 
     @property
     def unique(self) -> NDArray[np.bool_]:
@@ -62,12 +64,15 @@ class Groups:
 class ExactSimilarity:
     """A minimum similarity of n texts, computed from the texts.
 
-    texts: uint64 (n, 2), digests, equal for equal texts; similarity: positions (m,) twice -> float64 (m,).
+    texts: uint64 (n, 2), digests, equal for equal texts; similarity: positions (m,) twice -> float64 (m,);
+    contains: positions of representatives and of members (m,) -> bool (m,), whether the former have enough of
+    the latter; None if that does not count.
     """
 
     least: float
     texts: NDArray[np.uint64]
     similarity: Callable[[Numbers, Numbers], NDArray[np.float64]]
+    contains: Callable[[Numbers, Numbers], NDArray[np.bool_]] | None = None
 
 
 @dataclass(frozen=True)
@@ -229,6 +234,9 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     texts. It takes no others: later documents are compared with representatives only. So n near texts cost n
     comparisons if the first is like all of them, and n for each further representative among them.
 
+    If containment counts, a match that the representative does not contain stays in no group, and may become
+    a representative itself. Near texts of which none contains another cost a comparison for each pair.
+
     In input order, appending documents does not change the groups of earlier ones. In another order, a new
     representative takes its matches out of their groups. Takes 4 bytes for each near pair of distinct
     fingerprints (8 if texts are compared), and at most twice as much while collecting them. Members of a
@@ -236,21 +244,26 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     """
     values = matcher.distinct(np.arange(len(matcher.fingerprints)) if order is None else order)
     documents = values.first if order is None else order[values.first]
-    leader, similarity = _leaders(matcher, documents)
-    representative, similarity = documents[leader][values.inverse], similarity[values.inverse]
+    leader, similarity, apart = _leaders(matcher, documents)
+    representative = documents[leader][values.inverse]
+    similarity, apart = similarity[values.inverse], apart[values.inverse]
     del values, documents, leader
     if order is not None:
         place = np.argsort(order)
-        representative, similarity = representative[place], similarity[place]
-    return matcher.grouped(representative, similarity)
+        representative, similarity, apart = representative[place], similarity[place], apart[place]
+    found = matcher.grouped(representative, similarity)
+    return found if matcher.exact is None or matcher.exact.contains is None else replace(found, apart=apart)
 
 
-def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.float64]]:
-    """Position of the representative of each of m distinct documents, and the similarity to it."""
+def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.float64], NDArray[np.bool_]]:
+    """Position of the representative of each of m distinct documents, the similarity to it, and whether it is
+    near one that does not contain it."""
     candidates = matcher.candidates(documents)
     batches = candidates.batches(PAIRS_AT_ONCE if matcher.exact is None else COMPARED_AT_ONCE)
     leader: Numbers = np.arange(len(documents), dtype=numbers_below(len(documents)))
     members, similarities = [leader[:0]], [np.empty(0)]  # of those with another leader: few
+    apart = np.zeros(len(documents), dtype=np.bool_)
+    contains = None if matcher.exact is None else matcher.exact.contains
 
     def free(left: Numbers, right: Numbers) -> NDArray[np.bool_]:
         are_free: NDArray[np.bool_] = leader[right] == right
@@ -264,14 +277,21 @@ def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.
         found = matcher.similarity(documents, left, right)
         near = found >= matcher.least
         left, right, found = left[near], right[near], found[near]
-        _assign(leader, left, right)
+        if contains is None:
+            _assign(leader, left, right)
+        else:
+            has = contains(documents[left], documents[right])
+            lost_by, lost = left[~has], right[~has]
+            left, right, found = left[has], right[has], found[has]
+            _assign(leader, left, right)
+            apart[lost[leader[lost_by] == lost_by]] = True
         taken = leader[right] == left
         members.append(right[taken])
         similarities.append(found[taken])
     del candidates, batches
     similarity = np.ones(len(documents))
     similarity[np.concatenate(members)] = np.concatenate(similarities)
-    return leader, similarity
+    return leader, similarity, apart
 
 
 def _least_of(group: Numbers, values: NDArray[np.int64]) -> NDArray[np.int64]:

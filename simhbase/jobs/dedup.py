@@ -51,6 +51,7 @@ def dedup(
     id_field: str | None = None,
     text_field: str | None = None,
     min_similarity: float | None = None,
+    min_containment: float | None = None,
     keep: str = "first",
     date_field: str = "date",
     date_order: DateOrder | None = None,
@@ -75,6 +76,7 @@ def dedup(
     id_field: str | None = None,
     text_field: str | None = None,
     min_similarity: float | None = None,
+    min_containment: float | None = None,
     thresholds: Sequence[float] = (),
     keep: str = "first",
     date_field: str = "date",
@@ -98,6 +100,7 @@ def dedup(
     id_field: str | None = None,
     text_field: str | None = None,
     min_similarity: float | None = None,
+    min_containment: float | None = None,
     thresholds: Sequence[float] = (),
     keep: str = "first",
     date_field: str = "date",
@@ -126,6 +129,13 @@ def dedup(
     min_similarity: minimum exact Jaccard similarity of matches. Default: the profile's threshold (the
     lower end of a rising one), 0.65 if it has none. 0: only fingerprints decide, as they do for inputs with
     fingerprints, and similarities are estimates.
+    min_containment: remove a document only if the kept one contains at least this share of its characters
+    (see `compare`); one that is near a kept document, but not contained in it, is kept, too, and may stand
+    for others. With `keep="longest"` a longer text stands for the shorter ones it contains. Near 1 does not
+    mean that nothing is lost: a changed number costs little more than its digits. Needs texts, so neither
+    `against`, fingerprints, `min_similarity=0` nor the profile short; and one document that the others are
+    compared with, so no `chains`. Not chosen by similarity are texts that others embed: these are not looked
+    for.
     thresholds: further minimum similarities, above `min_similarity`. For each the report on rows has which
     are kept, and labels, in `at`: texts are read and fingerprinted once. All use the
     pairs that `min_similarity` finds, so each has at least those of a run of its own.
@@ -175,6 +185,13 @@ def dedup(
     with ExitStack() as stack:
         stored = None if against is None else _StoredMatches(stack, against, profile, min_similarity)
         criteria, least = _criteria(options, stored.profile if stored else profile, min_similarity)
+        if min_containment is not None:
+            if against is not None or options.fingerprint_field is not None:
+                without = "a store has none" if against is not None else "fingerprints are given"
+                raise UsageError(
+                    f"needs the texts of documents that are kept, and {without}", parameter="min_containment"
+                )
+            criteria.require_containment(min_containment, least, chains=chains)
         if thresholds:
             _require_above(thresholds, least, inputs)
         preferred = preference(keep, date_field, date_order, date_unit)
@@ -190,7 +207,9 @@ def dedup(
         folder = folder_of(unique, duplicates, evidence)
         spooled_texts = None
         if options.fingerprint_field is None and (least or evidence):
-            spooled_texts = stack.enter_context(closing(SpooledTexts(criteria.profile, least, folder)))
+            spooled_texts = stack.enter_context(
+                closing(SpooledTexts(criteria.profile, least, folder, min_containment))
+            )
         spooled = SpooledRows(folder, criteria.nothing.values)
         sketches = SpooledRows(folder, criteria.nothing.sketches)
         stack.callback(spooled.close)
@@ -198,7 +217,7 @@ def dedup(
         sources = SourcesRead(inputs, stack.enter_context(closing(Spool(folder))))
         given = {"unique": unique, "duplicates": duplicates, "evidence": evidence}
         asked = {option: Path(path) for option, path in given.items() if path}
-        rule = criteria.rule(least, chains=chains)
+        rule = criteria.rule(least, min_containment, chains=chains)
         stored_rule = stored.rule if stored else rule
         files = DedupFiles(stack, asked, inputs, folder, rule, stored_rule, spooled_texts, count_field)
         rows = None if inputs.rows is None else RowsSeen(GivenRows.of(inputs.rows, options), count_field)
@@ -282,7 +301,15 @@ class _StoredMatches:
         """The records that match no stored document; the others are written to the files and rows."""
         nearest = nearest_others(self._index, batch, self._query)
         found = [
-            Duplicate(record.id, near.id, near.distance, near.similarity, near.id, record.source, record.line)
+            Duplicate(
+                record.id,
+                near.id,
+                near.distance,
+                near.similarity,
+                group=near.id,
+                source=record.source,
+                line=record.line,
+            )
             for record, near in zip(batch.records, nearest, strict=True)
             if near
         ]

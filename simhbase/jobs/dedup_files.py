@@ -73,6 +73,8 @@ class DedupFiles:
         self._stored_rule = stored_rule
         self._texts = texts
         self._count_field = count_field
+        # Not in every list of duplicates: it takes as long as their similarity.
+        self._shows_containment = "evidence" in files or (texts and texts.min_containment is not None)
 
     def append(self, batch: Batch) -> None:
         self._ids.append(each.encode() for each in batch.ids)
@@ -122,7 +124,7 @@ class DedupFiles:
             self._write_duplicates(grouped, chunk)
 
     def _write_duplicates(self, grouped: Groups, chunk: NDArray[np.int64]) -> None:
-        columns = [*columns_of(grouped, chunk, self.ids)]
+        columns = [*columns_of(grouped, chunk, self.ids, self._texts if self._shows_containment else None)]
         for documents in (chunk, grouped.representative[chunk]):
             places = self._places[documents]
             names = self._sources.read(places[:, 0].tolist())
@@ -149,15 +151,21 @@ class DedupFiles:
 
 
 def columns_of(
-    grouped: Groups, documents: NDArray[np.int64], ids: Callable[[Sequence[int]], list[str]]
+    grouped: Groups,
+    documents: NDArray[np.int64],
+    ids: Callable[[Sequence[int]], list[str]],
+    texts: SpooledTexts | None,
 ) -> tuple[list[Any], ...]:
-    """Columns for n documents: ids, ids of their representatives, distances and similarities to these (None
-    if unknown), and ids that name the groups. ids: returns the ids of documents by position."""
+    """Columns for n documents: ids, ids of their representatives, distances and similarities to these,
+    containment in them (None if unknown), and ids that name the groups. ids: returns the ids of documents by
+    position; texts: None if they are unknown."""
     others, first = grouped.representative[documents], grouped.first[documents]
     names, kept, groups = (ids(each.tolist()) for each in (documents, others, first))
     similarity = grouped.similarity
     alike = [None] * len(documents) if similarity is None else similarity[documents].tolist()
-    return names, kept, grouped.distance[documents].tolist(), alike, groups
+    shares = None if texts is None else texts.containment(documents, others)
+    contained = [None] * len(documents) if shares is None else shares.tolist()
+    return names, kept, grouped.distance[documents].tolist(), alike, contained, groups
 
 
 def folder_of(*outputs: str | Path | None) -> Path:

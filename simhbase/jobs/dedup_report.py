@@ -41,7 +41,8 @@ class DedupReport:
     """Result of `dedup`.
 
     documents: all documents read, including rejected ones; unique: documents kept (one per group, and those
-    in no group); duplicates: the others; duplicates_of_stored: those that match a stored document, with
+    in no group); duplicates: the others; not_contained: those kept because the document they are near to does
+    not contain them, with `min_containment`; duplicates_of_stored: duplicates of a stored document, with
     `against`; group_count: number of groups of two or more. unreadable_sources: files and folders that could
     not be read; unusable_sources: files of at least 10 records, of which fewer than a tenth could be used.
     sources: counts by source (see `Inputs.by_source`) in input order; if more than 100 (of files or
@@ -53,6 +54,7 @@ class DedupReport:
     documents: int
     unique: int
     duplicates: int
+    not_contained: int
     duplicates_of_stored: int
     group_count: int
     rejected: int
@@ -211,6 +213,7 @@ def report_of(
         documents=len(grouped.unique) + duplicates_of_stored + counts.rejected,
         unique=kept,
         duplicates=len(grouped.unique) + duplicates_of_stored - kept,
+        not_contained=0 if grouped.apart is None else int(np.count_nonzero(grouped.apart & grouped.unique)),
         duplicates_of_stored=duplicates_of_stored,
         group_count=grouped.count,
         rejected=counts.rejected,

@@ -29,7 +29,8 @@ class Removed:
     reason: the rule by which it matches `duplicate_of`, the id that is kept (None for rows that could not be
     used); group: the id of its group's first document; distance, similarity: to `duplicate_of`, None if
     unknown. The similarity is that of the texts if these are compared (Jaccard in `reason`), else estimated
-    from sketches."""
+    from sketches. containment: the share of the row's characters that `duplicate_of` has, None if unknown.
+    """
 
     row: int
     id: Any
@@ -38,6 +39,7 @@ class Removed:
     group: Any = None
     distance: int | None = None
     similarity: float | None = None
+    containment: float | None = None
 
 
 class RemovedList(Results[Removed]):
@@ -208,7 +210,7 @@ class RowsSeen:
         if texts is not None:
             digests = texts.digests
             same = (digests[removed] == digests[grouped.representative[removed]]).all(axis=1)
-        names, others, distances, similarities, groups = columns_of(grouped, removed, ids)
+        names, others, distances, similarities, contained, groups = columns_of(grouped, removed, ids, texts)
         columns = [
             list(map(self._id, rows[numbers].tolist(), some))
             for numbers, some in (
@@ -217,8 +219,8 @@ class RowsSeen:
                 (grouped.first[removed], groups),
             )
         ]
-        for row, name, other, group, distance, similarity, same_text in zip(
-            rows[removed].tolist(), *columns, distances, similarities, same.tolist(), strict=True
+        for row, name, other, group, distance, similarity, share, same_text in zip(
+            rows[removed].tolist(), *columns, distances, similarities, contained, same.tolist(), strict=True
         ):
             said = rule.of(distance, similarity, same_text=same_text)
-            yield Removed(row, name, said, other, group, distance, similarity)
+            yield Removed(row, name, said, other, group, distance, similarity, share)

@@ -358,7 +358,14 @@ class _LoadRun:
         """Write a batch to the files: its kept documents, those of them that are new, and duplicates."""
         pairs = list(zip(batch.records, kept, strict=True))
         duplicates = [
-            Duplicate(record.id, near.id, near.distance, near.similarity, None, record.source, record.line)
+            Duplicate(
+                record.id,
+                near.id,
+                near.distance,
+                near.similarity,
+                source=record.source,
+                line=record.line,
+            )
             for record, near in zip(batch.records, found, strict=True)
             if near
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, cast
@@ -23,12 +23,16 @@ from simhbase.jobs.pipeline import Batch
 from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile, with_corpus_defaults
 from simhbase.slices import Numbers, bounded_slices
 from simhbase.spool import Spool, SpooledRows
+from simhbase.text.containment import containment, is_measured
 from simhbase.text.difference import repeats_itself
 from simhbase.text.extractor import Extractor
 from simhbase.text.jaccard import similarity
 from simhbase.thresholds import SIMILAR
 
 BYTES_AT_ONCE = 1 << 19  # of texts compared at once; their shingles take dozens of times as much
+
+# Of pairs of texts, given by their positions (m,) among the texts: float64 (m,).
+Measure = Callable[[Extractor, Sequence[str], NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -82,9 +86,24 @@ class MatchCriteria:
         k, bits = self.chosen.k, self.chosen.layout.bits
         return replace(self.chosen, layout=default_layout(k, n, bits))
 
-    def rule(self, least: float, *, chains: bool) -> Rule:
-        """The criteria as text. least: minimum exact similarity, 0 if texts are not compared; chains: groups
-        are connected components."""
+    def require_containment(self, share: float, least: float, *, chains: bool) -> None:
+        """Raise UsageError if a minimum containment is out of range, or cannot be known. least: minimum
+        similarity of texts; chains: groups are connected components."""
+        reason = None
+        if not 0 < share <= 1:
+            reason = f"must be above 0, up to 1, not {share:g}"
+        elif not least:
+            reason = "needs texts that are compared, and a minimum similarity of 0 compares none"
+        elif not is_measured(self.profile.shingles):
+            reason = "needs longer texts than the profile short is for: a changed word breaks all their runs"
+        elif chains:
+            reason = "needs one document that the others are compared with, which chains do not have"
+        if reason:
+            raise UsageError(reason, parameter="min_containment")
+
+    def rule(self, least: float, min_containment: float | None = None, *, chains: bool) -> Rule:
+        """The criteria as text. least: minimum exact similarity, 0 if texts are not compared;
+        min_containment: of a removed text in the kept one; chains: groups are connected components."""
         if not least:
             return Rule(self.chosen.rule(None), chains=chains)
         # Sketches with a constant bound only select what is compared, so they are not part of the rule.
@@ -93,7 +112,8 @@ class MatchCriteria:
         if isinstance(self.chosen, SimHashScheme):
             found = [self.chosen.within]
         exact = f"Jaccard >= {least:g}{'' if by_features else same_numbers(self.chosen.sketching)}"
-        return Rule(", ".join([*found, exact]), chains=chains, compares_texts=True)
+        contained = [] if min_containment is None else [f"containment >= {min_containment:g}"]
+        return Rule(", ".join([*found, exact, *contained]), chains=chains, compares_texts=True)
 
     @property
     def nothing(self) -> FingerprintBatch:
@@ -111,11 +131,14 @@ def _bands_for_corpus(least: float, slots: int) -> Bands:
 
 
 class SpooledTexts:
-    """Texts on disk, and their exact similarity. least: minimum similarity of matches, 0 if they do not
-    depend on it."""
+    """Texts on disk, their exact similarity and their containment. least: minimum similarity of matches, 0 if
+    they do not depend on it; min_containment: of a removed text in the kept one, None if it does not count.
+    """
 
-    def __init__(self, profile: Profile, least: float, folder: Path) -> None:
-        self.least = least
+    def __init__(
+        self, profile: Profile, least: float, folder: Path, min_containment: float | None = None
+    ) -> None:
+        self.least, self.min_containment = least, min_containment
         self._texts = Spool(folder)
         self._digests = SpooledRows(folder, np.empty((0, 2), dtype=np.uint64))
         self.variants = profile.variants
@@ -140,7 +163,8 @@ class SpooledTexts:
 
     def exact(self) -> ExactSimilarity:
         """The exact similarity that matches of these texts need."""
-        return ExactSimilarity(self.least, self.digests, self.similarity)
+        contains = None if self.min_containment is None else self._contains
+        return ExactSimilarity(self.least, self.digests, self.similarity, contains)
 
     @property
     def digests(self) -> NDArray[np.uint64]:
@@ -155,15 +179,39 @@ class SpooledTexts:
         (text,) = self.read([number])
         return repeats_itself(text, self.variants)
 
-    def similarity(self, left: Numbers, right: Numbers, more: Sequence[str] = ()) -> NDArray[np.float64]:
-        """Exact Jaccard similarity of m pairs of texts: positions (m,) -> float64 (m,). more: further
-        texts, not on disk, at the positions from `count` on."""
+    def similarity(
+        self,
+        left: Numbers,
+        right: Numbers,
+        more: Sequence[str] = (),
+        measure: Measure = similarity,
+    ) -> NDArray[np.float64]:
+        """Exact Jaccard similarity of m pairs of texts, or another measure: positions (m,) -> float64 (m,).
+        more: further texts, not on disk, at the positions from `count` on."""
         found = np.empty(len(left))
         sizes = self._sizes(left, more) + self._sizes(right, more)
         for chunk in bounded_slices(sizes, BYTES_AT_ONCE):
             wanted, places = np.unique([left[chunk], right[chunk]], return_inverse=True)
-            found[chunk] = similarity(self._extractor, self._read(wanted, more), *places.reshape(2, -1))
+            found[chunk] = measure(self._extractor, self._read(wanted, more), *places.reshape(2, -1))
         return found
+
+    def containment(self, left: Numbers, right: Numbers) -> NDArray[np.float64] | None:
+        """Share of the characters of each left text that the right one has, of m pairs: positions (m,) ->
+        float64 (m,). None if the profile measures none."""
+        if not is_measured(self._extractor.options):
+            return None
+        found = np.ones(len(left))
+        different = (self.digests[left] != self.digests[right]).any(axis=1)
+        found[different] = self.similarity(left[different], right[different], measure=containment)
+        return found
+
+    def _contains(self, kept: Numbers, removed: Numbers) -> NDArray[np.bool_]:
+        """Whether the kept text of each of m pairs has enough of the removed one: bool (m,)."""
+        assert self.min_containment is not None
+        enough: NDArray[np.bool_] = (
+            self.similarity(removed, kept, measure=containment) >= self.min_containment
+        )
+        return enough
 
     def _sizes(self, numbers: Numbers, more: Sequence[str]) -> NDArray[np.int64]:
         """Sizes of texts in bytes, for those in `more` in characters."""

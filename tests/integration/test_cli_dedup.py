@@ -2,6 +2,7 @@
 
 import csv
 import random
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -376,3 +377,50 @@ def test_of_very_many_sources_those_with_the_most_duplicates_are_named(tmp_path)
             str(tmp_path), documents=104, duplicates=1, removed=0.0096, rejected=0, unreadable=0
         ),
     )
+
+
+def test_only_what_the_kept_text_contains_is_removed_if_that_is_asked_for(tmp_path):
+    """Of three near texts the longest has all of one, and a quarter less of the other."""
+    words = texts(1, words=200)[0].split()
+    whole, part = " ".join(words), " ".join(words[:160])
+    other = " ".join([*words[:150], *texts(1, seed=1, words=40)[0].split()])
+    documents(tmp_path / "a.jsonl", [part, other, whole, other])
+    files = ("--unique", "u.jsonl", "--duplicates", "d.jsonl")
+    asked = ("--keep", "longest", "--min-similarity", 0.5)
+    report = result("dedup", "a.jsonl", *files, "--evidence", "e.jsonl", *asked, cwd=tmp_path)
+    assert (report["unique"], report["not_contained"]) == (1, 0)
+    shares = {line["id"]: line["containment"] for line in read_lines(tmp_path / "e.jsonl")}
+    assert shares["d0"] == 1
+    assert 0.7 < shares["d1"] < 0.8
+    asked = (*asked, "--min-containment", 0.9)
+    report = result("dedup", "a.jsonl", *files, *asked, "--yes", cwd=tmp_path)
+    assert (report["unique"], report["not_contained"]) == (2, 1)
+    assert {line["id"] for line in read_lines(tmp_path / "u.jsonl")} == {"d1", "d2"}
+    removed = {
+        line["id"]: (line["duplicate_of"], line["containment"]) for line in read_lines(tmp_path / "d.jsonl")
+    }
+    assert removed == {"d0": ("d2", 1), "d3": ("d1", 1)}, (
+        "the copy of the other text has a representative of its own"
+    )
+    said = run("dedup", "a.jsonl", *asked, cwd=tmp_path).stdout.decode()
+    assert re.search("not contained +1\n", said)
+    assert "contained" not in run("dedup", "a.jsonl", cwd=tmp_path).stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--chains",), "which chains do not have"),
+        (("--against", "rocksdb:s.db"), "and a store has none"),
+        (("--fingerprint-field", "text"), "and fingerprints are given"),
+        (("--min-similarity", 0), "a minimum similarity of 0 compares none"),
+        (("--profile", "short"), "the profile short"),
+        (("--min-containment", 1.1), "--min-containment.*1.1"),
+    ],
+)
+def test_a_containment_that_cannot_be_known_is_refused(tmp_path, options, said):
+    simhbase.open(f"rocksdb:{tmp_path / 's.db'}", create="default").close()
+    documents(tmp_path / "a.jsonl", texts(2))
+    done = run("dedup", "a.jsonl", "--min-containment", 0.8, *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert re.search(said, done.stderr.decode().replace("\n", " "))

@@ -3,6 +3,7 @@
 import pytest
 
 import simhbase
+from simhbase.text.features import SHINGLES, FeatureOptions
 from tests import reference
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
 
@@ -17,7 +18,8 @@ def evidence(tmp_path, *command: object) -> dict[str, dict[str, object]]:
     result(*command, "--yes", "--evidence", "e.jsonl", "--duplicates", "d.jsonl", cwd=tmp_path)
     lines = read_lines(tmp_path / "e.jsonl")
     duplicates = read_lines(tmp_path / "d.jsonl")
-    names = ("id", "duplicate_of", "distance", "similarity", "source", "line", "kept_source", "kept_line")
+    names = ("id", "duplicate_of", "distance", "similarity", "containment")
+    names = (*names, "source", "line", "kept_source", "kept_line")
     for line, duplicate in zip(lines, duplicates, strict=True):
         assert [line.get(name) for name in names] == [duplicate.get(name) for name in names]
     return {line["id"]: line for line in lines}
@@ -31,6 +33,7 @@ def test_what_dedup_removes_has_the_rule_the_exact_similarity_and_the_words_that
         "duplicate_of": "d0",
         "distance": 0,
         "similarity": 1.0,
+        "containment": 1.0,
         "source": "a.jsonl",
         "line": 2,
         "kept_source": "a.jsonl",
@@ -45,6 +48,8 @@ def test_what_dedup_removes_has_the_rule_the_exact_similarity_and_the_words_that
     assert found["d2"]["jaccard"] == pytest.approx(reference.similarity(TEXT, CHANGED), abs=1e-4)
     assert found["d2"]["words"] == {"removed": ["another"], "kept": [WORDS[-1]], "more": 0}
     assert found["d2"]["stretches"] == 1
+    contained = reference.containment(CHANGED, TEXT, FeatureOptions(kind=SHINGLES))
+    assert 0 < contained - found["d2"]["containment"] < 1e-4
     assert found["d3"]["words"] == {"removed": [], "kept": [], "more": 0}
     assert found["d3"]["stretches"] > 1
 

@@ -40,7 +40,13 @@ def of_one_machine(file: Path, profile, **options: Any) -> tuple[simhbase.DedupR
     out = file.with_suffix(".duplicates")
     report = simhbase.dedup(file, profile, duplicates=out, **options)
     found = {
-        line["id"]: (line["duplicate_of"], line["distance"], line.get("similarity"), line["group"])
+        line["id"]: (
+            line["duplicate_of"],
+            line["distance"],
+            line.get("similarity"),
+            line.get("containment"),
+            line["group"],
+        )
         for line in read_lines(out)
     }
     return report, found
@@ -54,6 +60,7 @@ def of_spark(df, profile=None, **options: Any):
                 row.duplicate_of,
                 row.distance,
                 None if row.similarity is None else round(row.similarity, 4),
+                None if row.containment is None else int(row.containment * 10_000) / 10_000,
                 row.group,
             )
             for row in found.duplicates.collect()
@@ -176,6 +183,7 @@ def mixed(tmp_path_factory) -> Path:
             marks=pytest.mark.full,
         ),
         ({"verify": True, "threshold": 0.5, "k": 3}, {"min_similarity": 0}, 2),
+        ({}, {"min_containment": 0.98, "keep": "longest"}, 3),
     ],
 )
 def test_the_groups_are_those_of_one_machine(spark, mixed, profile, options, partitions):

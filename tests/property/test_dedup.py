@@ -206,7 +206,7 @@ def test_the_best_document_left_leads_all_that_are_similar_to_it_and_left(ordere
     assert (found.similarity == 1).all()
 
 
-def similarities_of(data, values: list[int], kinds):
+def similarities_of(data, values: list[int], kinds, *, both_ways: bool = True):
     """A similarity for each two texts, which says nothing of a third one's: 1 for equal ones."""
     texts = list(zip(values, kinds.tolist(), strict=True))
     names = sorted(set(texts))
@@ -214,7 +214,8 @@ def similarities_of(data, values: list[int], kinds):
         st.lists(st.sampled_from([0.2, 0.5, 0.9]), min_size=len(names) ** 2, max_size=len(names) ** 2)
     )
     matrix = np.array(drawn).reshape(len(names), len(names))
-    matrix = np.minimum(matrix, matrix.T)
+    if both_ways:
+        matrix = np.minimum(matrix, matrix.T)
     np.fill_diagonal(matrix, 1)
     numbers = np.array([names.index(text) for text in texts])
     return matrix[np.ix_(numbers, numbers)]
@@ -238,6 +239,37 @@ def test_every_member_is_as_near_and_as_similar_to_its_representative_as_asked_f
     for text in set(zip(values, kinds.tolist(), strict=True)):
         same = [place for place in everyone if (values[place], kinds[place]) == text]
         assert len(set(found.representative[same].tolist())) == 1
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1 << 12])
+@given(ordered=ordered_values(), k=st.integers(0, 4), data=st.data())
+def test_what_the_best_document_does_not_contain_stays_and_may_lead(at_once, ordered, k, data):
+    values, order = ordered
+    kinds = data.draw(kinds_of(values))
+    matrix = similarities_of(data, values, kinds)
+    contained = similarities_of(data, values, kinds, both_ways=False)
+    exact = replace(
+        exact_of(values, kinds),
+        similarity=lambda left, right: matrix[left, right],
+        contains=lambda kept, removed: contained[kept, removed] >= 0.5,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("simhbase.drawers.groups.COMPARED_AT_ONCE", at_once)
+        found = grouped(stars, values, k, order, exact=exact)
+    similar = matrix >= exact.least
+    expected = verified_stars(values, k, order, similar & (contained >= 0.5))
+    assert found.representative.tolist() == expected
+    names, rank = list(zip(values, kinds.tolist(), strict=True)), np.argsort(order)
+    left_out = {
+        names[document]
+        for document in order
+        for leader in set(expected)
+        if expected[document] == document
+        and rank[leader] < rank[document]
+        and similar[leader, document]
+        and apart(values[leader], values[document], 64) <= k
+    }
+    assert np.count_nonzero(found.apart & found.unique) == len(left_out)
 
 
 def verified_stars(values: list[int], k: int, order: list[int], similar) -> list[int]:

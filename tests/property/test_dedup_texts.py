@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simhbase
+from simhbase.text.features import SHINGLES, FeatureOptions
 from simhbase.thresholds import SIMILAR
 from tests import reference
 from tests.command_line import documents, read_lines, texts
@@ -44,3 +45,21 @@ def test_what_is_removed_is_near_and_similar_and_equal_texts_are_one(chains, con
     assert all(kept_for[kept] == kept for kept in kept_for.values())
     sizes = sorted((list(kept_for.values()).count(kept) for kept in set(kept_for.values())), reverse=True)
     assert [each.documents for each in report.largest] == [size for size in sizes if size > 1][:5]
+
+
+@given(
+    contents=st.lists(near_texts(), min_size=1, max_size=12),
+    keep=st.sampled_from(["first", "longest"]),
+    least=st.sampled_from([0.5, 0.8, 1.0]),
+)
+@settings(max_examples=25, deadline=None)
+def test_what_is_removed_is_contained_in_what_is_kept_and_the_rest_is_counted(contents, keep, least):
+    rows = simhbase.dedup(texts=contents, profile={"k": 9}, keep=keep, min_containment=least)
+    options = FeatureOptions(kind=SHINGLES)
+    for each in rows.removed:
+        kept = int(each.duplicate_of.removeprefix("row "))
+        exact = reference.containment(contents[each.row], contents[kept], options)
+        assert each.containment == exact
+        assert exact >= least
+    assert rows.kept.sum() == rows.unique
+    assert rows.not_contained < rows.unique, "the first is kept anyway"

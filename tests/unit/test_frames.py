@@ -287,6 +287,8 @@ def test_dedup_gives_rows_as_they_were_given_and_why_others_went(form: str) -> N
     assert found.group_count == 1
     assert why["reason"][0] == "Jaccard >= 0.65"
     assert 0.8 < why["similarity"][0] < 1
+    assert 0.8 < why["containment"][0] <= 1
+    assert why["containment"][1:] == [None, None]
     assert "Jaccard" in found._repr_html_()
 
 

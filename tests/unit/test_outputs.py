@@ -247,8 +247,8 @@ def test_unique_records_of_other_formats_become_json_lines():
 
 def test_duplicates_and_rejects_have_the_documented_fields():
     assert duplicate_line(Duplicate("b", "a", 2)) == b'{"id":"b","duplicate_of":"a","distance":2}'
-    named = b'{"id":"c","duplicate_of":"b","distance":2,"similarity":0.5,"group":"a"}'
-    assert duplicate_line(Duplicate("c", "b", 2, 0.5, "a")) == named
+    named = b'{"id":"c","duplicate_of":"b","distance":2,"similarity":0.5,"containment":0.9999,"group":"a"}'
+    assert duplicate_line(Duplicate("c", "b", 2, 0.5, 0.99999, "a")) == named
     assert reject_line(Reject("x", 3, None, "not JSON")) == (
         b'{"source":"x","line":3,"id":null,"reason":"not JSON"}'
     )

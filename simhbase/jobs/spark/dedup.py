@@ -59,6 +59,7 @@ from simhbase.profile import Profile
 NUMBER, INTEGER, FORM, WORDS = "number", "integer", "form", "words"
 PLACE, ORDER, DIGEST = "place", "order", "place.digest"
 KEY, REPRESENTATIVE, DISTANCE, SIMILARITY, GROUP = "key", "representative", "distance", "similarity", "group"
+CONTAINMENT = "containment"
 REPEATED = "the same id came before"
 DOCUMENTS_AT_ONCE = 1 << 12  # of whole components
 _OWN_PLACE = "__simhbase_place"  # among the columns of the user's DataFrame
@@ -75,6 +76,7 @@ GROUPED = StructType(
         StructField(REPRESENTATIVE, StringType()),
         StructField(DISTANCE, IntegerType()),
         StructField(SIMILARITY, DoubleType()),
+        StructField(CONTAINMENT, DoubleType()),
     ]
 )
 
@@ -95,7 +97,8 @@ class Deduplicated:
     """Result of `dedup`. Call `unpersist` when the frames are no longer needed.
 
     documents: a row for each accepted document: id, representative (its own id if it is kept), distance and
-    similarity to the representative (null if unknown), and group, the id of the group's first document.
+    similarity to the representative (null if unknown), containment in it (null without `min_containment`),
+    and group, the id of the group's first document.
     rejects: id and reason of the others. unique: the kept rows of the DataFrame, with all columns. held:
     persisted frames.
     """
@@ -107,7 +110,7 @@ class Deduplicated:
 
     @property
     def duplicates(self) -> DataFrame:
-        """A row for each removed document: id, duplicate_of, distance, similarity, group."""
+        """A row for each removed document: id, duplicate_of, distance, similarity, containment, group."""
         others = self.documents.where(F.col(ID) != F.col(REPRESENTATIVE))
         return others.withColumnRenamed(REPRESENTATIVE, "duplicate_of")
 
@@ -133,6 +136,7 @@ def dedup(
     text_column: str = "text",
     order_column: str | None = None,
     min_similarity: float | None = None,
+    min_containment: float | None = None,
     keep: str = "first",
     date_column: str = "date",
     date_order: DateOrder | None = None,
@@ -141,8 +145,8 @@ def dedup(
     count_column: str | None = None,
 ) -> Deduplicated:
     """Find near-duplicates within one DataFrame, as `simhbase.dedup` does. See there for profile,
-    min_similarity, keep (date_column is its date_field), date_order, date_unit, chains, and count_column
-    (its count_field), a new column of `unique`.
+    min_similarity, min_containment, keep (date_column is its date_field), date_order, date_unit, chains, and
+    count_column (its count_field), a new column of `unique`.
 
     order_column: defines the order of the input: least value first, then least id; None: by ids, as texts.
     Partitions do not matter. If ids repeat, the first document counts and the others are rejected; null and
@@ -157,6 +161,8 @@ def dedup(
     if count_column is not None:
         _require_new(df, count_column)
     criteria, least = MatchCriteria.exact(profile, min_similarity)
+    if min_containment is not None:
+        criteria.require_containment(min_containment, least, chains=chains)
     preferred = preference(keep, date_column, date_order, date_unit)
     rows = _InputRows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
     columns = Columns.of(criteria.profile)
@@ -169,7 +175,7 @@ def dedup(
     number = F.row_number().over(Window.partitionBy(KEY).orderBy(*order))
     most_preferred = accepted.withColumn(_NUMBER, number).where(F.col(_NUMBER) == 1).drop(_NUMBER)
     firsts = with_components(most_preferred, criteria, columns).persist()
-    grouped = _grouped(firsts, rows, criteria, least, order, chains=chains)
+    grouped = _grouped(firsts, rows, criteria, least, order, min_containment, chains=chains)
     answers = _answers(accepted, grouped, led_by_first=preferred is None).persist()
     rejects = documents.where(F.col(REASON).isNotNull()).select(ID, REASON)
     return Deduplicated(
@@ -233,11 +239,12 @@ def _grouped(
     criteria: MatchCriteria,
     least: float,
     order: list[Column],
+    min_containment: float | None,
     *,
     chains: bool,
 ) -> DataFrame:
-    """Representative of each document, with distance and similarity. least: minimum similarity of texts, 0 if
-    they are not compared."""
+    """Representative of each document, with distance, similarity and containment. least: minimum similarity
+    of texts, 0 if they are not compared."""
     sizes = firsts.groupBy(COMPONENT).count().where("count > 1").select(COMPONENT)
     several = firsts.join(sizes, COMPONENT, "left_semi")
     if least:
@@ -247,9 +254,15 @@ def _grouped(
     tells_similarity = bool(least) or criteria.chosen.sketching is not None
     similarity = F.lit(1.0 if tells_similarity else None).cast("double")
     alone = firsts.join(sizes, COMPONENT, "left_anti").select(
-        KEY, F.col(ID).alias(REPRESENTATIVE), F.lit(0).alias(DISTANCE), similarity.alias(SIMILARITY)
+        KEY,
+        F.col(ID).alias(REPRESENTATIVE),
+        F.lit(0).alias(DISTANCE),
+        similarity.alias(SIMILARITY),
+        F.lit(None if min_containment is None else 1.0).cast("double").alias(CONTAINMENT),
     )
-    work = partial(_representatives, criteria=criteria, least=least, chains=chains)
+    work = partial(
+        _representatives, criteria=criteria, least=least, min_containment=min_containment, chains=chains
+    )
     return needed.mapInArrow(work, GROUPED).unionByName(alone)
 
 
@@ -259,7 +272,8 @@ def _answers(accepted: DataFrame, grouped: DataFrame, *, led_by_first: bool) -> 
     if led_by_first:
         return found.withColumn(GROUP, F.col(REPRESENTATIVE))
     names = found.groupBy(REPRESENTATIVE).agg(F.min_by(ID, PLACE).alias(GROUP))
-    return found.join(names, REPRESENTATIVE).select(ID, PLACE, REPRESENTATIVE, DISTANCE, SIMILARITY, GROUP)
+    named = found.join(names, REPRESENTATIVE)
+    return named.select(ID, PLACE, REPRESENTATIVE, DISTANCE, SIMILARITY, CONTAINMENT, GROUP)
 
 
 def values_of(df: DataFrame, text: Column, preferred: Preference | None) -> list[Column]:
@@ -370,31 +384,39 @@ def without_repeats(found: DataFrame) -> DataFrame:
 
 
 def _representatives(
-    batches: Iterable[pa.RecordBatch], criteria: MatchCriteria, least: float, *, chains: bool
+    batches: Iterable[pa.RecordBatch],
+    criteria: MatchCriteria,
+    least: float,
+    min_containment: float | None,
+    *,
+    chains: bool,
 ) -> Iterator[pa.RecordBatch]:
     """Documents, sorted by component and preference -> rows with representatives."""
     columns = Columns.of(criteria.profile)
-    for rows, texts in _components(batches, criteria, least):
+    for rows, texts in _components(batches, criteria, least, min_containment):
         exact = texts.exact() if least else None
         fingerprints, scheme = columns.read(rows), criteria.scheme(len(rows))
         matcher = Matcher(fingerprints, scheme, criteria.bounds, exact)
         found = groups(matcher) if chains else stars(matcher)
-        similarity = found.similarity
+        similarity, shares = found.similarity, None
+        if min_containment is not None:
+            shares = texts.containment(np.arange(len(rows)), found.representative)
         arrays = [
             rows.column(KEY),
             rows.column(ID).take(pa.array(found.representative)),
             pa.array(found.distance.astype(np.int32)),
             pa.nulls(len(rows), pa.float64()) if similarity is None else pa.array(similarity),
+            pa.nulls(len(rows), pa.float64()) if shares is None else pa.array(shares),
         ]
         yield from pa.Table.from_arrays(arrays, GROUPED.names).to_batches()
 
 
 def _components(
-    batches: Iterable[pa.RecordBatch], criteria: MatchCriteria, least: float
+    batches: Iterable[pa.RecordBatch], criteria: MatchCriteria, least: float, min_containment: float | None
 ) -> Iterator[tuple[pa.Table, SpooledTexts]]:
     """Whole components, some at a time. Their texts are on disk, if they are compared."""
     names = [KEY, ID, *Columns.of(criteria.profile).names]
-    spool = partial(SpooledTexts, criteria.profile, least, Path(gettempdir()))
+    spool = partial(SpooledTexts, criteria.profile, least, Path(gettempdir()), min_containment)
     held: list[pa.RecordBatch] = []
     texts = spool()
     try:
