@@ -32,6 +32,7 @@ Whole corpora:
   load                 Fingerprints documents and stores them, replacing those with the same id.
   load_hfiles          Loads HFiles written by Spark into HBase.
   dedup                Finds near-duplicates within one corpus.
+  pairs                Finds all pairs of near-duplicates within one corpus.
   match                Looks up the documents of one corpus among those of another, without a store.
   learn_idf            Learns an IDF file from a corpus.
   learn_boilerplate    Learns a boilerplate file from a corpus.
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from simhbase.admin.hot import Hot as Hot
     from simhbase.admin.migrate import MigrationReport as MigrationReport
     from simhbase.admin.migrate import migrate as migrate
+    from simhbase.admin.pairs import StoredPairs as StoredPairs
     from simhbase.admin.salvage import Loss as Loss
     from simhbase.admin.salvage import SalvageReport as SalvageReport
     from simhbase.admin.salvage import salvage as salvage
@@ -115,6 +117,8 @@ if TYPE_CHECKING:
     from simhbase.jobs.load import LoadReport as LoadReport
     from simhbase.jobs.load import load as load
     from simhbase.jobs.match import match as match
+    from simhbase.jobs.pairs import CorpusPairs as CorpusPairs
+    from simhbase.jobs.pairs import pairs as pairs
     from simhbase.metrics import Metrics as Metrics
     from simhbase.model import AddReport as AddReport
     from simhbase.model import Claim as Claim
@@ -127,6 +131,7 @@ if TYPE_CHECKING:
     from simhbase.model import Match as Match
     from simhbase.model import Member as Member
     from simhbase.model import Muted as Muted
+    from simhbase.model import Pair as Pair
     from simhbase.model import Query as Query
     from simhbase.model import Rejected as Rejected
     from simhbase.model import Stats as Stats
@@ -151,6 +156,7 @@ _NAMES = {
     "admin.groups": "StoredGroups",
     "admin.hot": "Hot",
     "admin.migrate": "MigrationReport migrate",
+    "admin.pairs": "StoredPairs",
     "admin.salvage": "Loss SalvageReport salvage",
     "admin.vacuum": "CompactReport VacuumReport compact vacuum",
     "comparison": "compare",
@@ -174,9 +180,10 @@ _NAMES = {
     "jobs.load": "LoadReport load",
     "jobs.answers": "Answer",
     "jobs.match": "match",
+    "jobs.pairs": "CorpusPairs pairs",
     "metrics": "Metrics",
     "model": "AddReport Claim Comparison Document Explanation Fingerprint Group Lookup Match Member Muted "
-    "Query Rejected Stats StoredDocument StoredPage",
+    "Pair Query Rejected Stats StoredDocument StoredPage",
     "online.async_client": "AsyncClient",
     "online.client": "Client",
     "online.shared": "SharedLookups",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from simhbase.notebook import html_table
 
@@ -91,6 +91,17 @@ class Group:
     group: str
     size: int
     members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two near documents, of which id_a comes first in the corpus, or was stored first. (Ids of rows have the
+    type that was given.) distance, similarity: as in Match."""
+
+    id_a: Any
+    id_b: Any
+    distance: int
+    similarity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from simhbase.admin.groups import StoredGroups, stored_groups
 from simhbase.admin.hot import Hot, hottest
+from simhbase.admin.pairs import StoredPairs, stored_pairs
 from simhbase.admin.removal import Removal
 from simhbase.admin.stats import estimated_documents, measure
 from simhbase.errors import UsageError
@@ -73,6 +74,21 @@ class Administrator:
         Documents that are written meanwhile may be missing. Raises UsageError.
         """
         return stored_groups(self.index, min_size, since, tags, progress, chains=chains)
+
+    def pairs(
+        self,
+        *,
+        since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
+        progress: Progress = no_progress,
+    ) -> StoredPairs:
+        """Find all pairs of near documents among the stored ones, each once, in no particular order: those
+        that lookups without limits find.
+
+        since, tags, progress, and what it reads and takes: as for `groups`. A document that is stored c times
+        has c * (c - 1) / 2 pairs. Raises UsageError.
+        """
+        return stored_pairs(self.index, since, tags, progress)
 
     def delete_older_than(self, moment: Moment, *, progress: Progress = no_progress) -> int:
         """Remove the documents last written before a time; return how many.

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.admin.spooled import SpooledDocuments, spool_documents
-from simhbase.drawers.groups import Groups, Matcher, groups, stars
+from simhbase.admin.spooled import OfStored, spool_documents
+from simhbase.drawers.groups import Groups, groups, stars
 from simhbase.errors import UsageError
 from simhbase.index import Index
 from simhbase.model import Group, Member, Moment
@@ -26,22 +24,9 @@ _MEMBERS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
-class StoredGroups:
-    """The groups of a store's documents, largest first: iterate over them as often as you like. Ids are on
-    disk until it is closed or forgotten.
+class StoredGroups(OfStored):
+    """The groups of a store's documents, largest first; iterate over them as often as you like."""
 
-    documents: number of documents compared; duplicates: of those that are beside the representatives of these
-    groups; muted: documents left out because they are muted; lost_sketches: left out because they have no
-    sketch, which is lost, or because they were written meanwhile; read_at: when the reading began: documents
-    written since then may be missing.
-    """
-
-    documents: int
-    duplicates: int
-    muted: int
-    lost_sketches: int
-    read_at: datetime
-    _spooled: SpooledDocuments
     _grouped: Groups
     _others: NDArray[np.int64]  # documents that are no representatives, group by group
     _ends: NDArray[np.int64]  # of each group there
@@ -50,30 +35,22 @@ class StoredGroups:
         """The number of groups."""
         return len(self._ends)
 
-    def __bool__(self) -> bool:
-        return bool(len(self._ends))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Free the space on disk. May be called twice."""
-        self._spooled.close()
+    @property
+    def duplicates(self) -> int:
+        """Number of documents in these groups, without the representatives."""
+        return len(self._others)
 
     def __iter__(self) -> Iterator[Group]:
         starts = np.append(0, self._ends[:-1])
         for part in bounded_slices(self._ends - starts, _MEMBERS_AT_ONCE):
             others = self._others[starts[part.start] : self._ends[part.stop - 1]]
             heads = self._grouped.representative[self._others[starts[part]]]
-            ids, similarity = self._spooled.ids(others), self._grouped.similarity
+            ids, similarity = self._stored.ids(others), self._grouped.similarity
             alike = [None] * len(others) if similarity is None else similarity[others].tolist()
             members = list(map(Member, ids, self._grouped.distance[others].tolist(), alike))
             sizes = (self._ends[part] - starts[part]).tolist()
             first = 0
-            for name, size in zip(self._spooled.ids(heads), sizes, strict=True):
+            for name, size in zip(self._stored.ids(heads), sizes, strict=True):
                 yield Group(name, size + 1, tuple(members[first : first + size]))
                 first += size
 
@@ -90,22 +67,9 @@ def stored_groups(
     """Group the documents of an index: see `Administrator.groups`."""
     if isinstance(min_size, bool) or not isinstance(min_size, int) or min_size < 2:
         raise UsageError(f"must be a whole number from 2 on, not {min_size!r}", parameter="min_size")
-    spooled = spool_documents(index, since, tags, progress)
-    scheme = spooled.scheme
-    matcher = Matcher(spooled.fingerprints, scheme, scheme.bounds(None, None), progress=progress)
-    grouped = (groups if chains else stars)(matcher)
-    others, ends = _largest_first(grouped, min_size)
-    return StoredGroups(
-        len(spooled),
-        len(others),
-        spooled.muted,
-        spooled.lost_sketches,
-        spooled.read_at,
-        spooled,
-        grouped,
-        others,
-        ends,
-    )
+    stored = spool_documents(index, since, tags, progress)
+    grouped = (groups if chains else stars)(stored.matcher(progress))
+    return StoredGroups(stored, grouped, *_largest_first(grouped, min_size))
 
 
 def _largest_first(grouped: Groups, least: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

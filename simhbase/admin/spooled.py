@@ -10,11 +10,12 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
-from typing import NamedTuple, Protocol, TypeVar, cast
+from typing import NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.drawers.groups import Matcher
 from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, rows
@@ -68,9 +69,51 @@ class SpooledDocuments:
         """Ids of documents, given by position."""
         return [each.decode() for each in self._ids.read(self._numbers[documents].tolist())]
 
+    def matcher(self, progress: Progress) -> Matcher:
+        """Finds matches among them, with the profile's bounds."""
+        return Matcher(self.fingerprints, self.scheme, self.scheme.bounds(None, None), progress=progress)
+
     def close(self) -> None:
         """Free the space on disk. May be called twice."""
         self._files.close()
+
+
+@dataclass(frozen=True)
+class OfStored:
+    """What was found among a store's documents; ids are on disk until it is closed or forgotten."""
+
+    _stored: SpooledDocuments
+
+    @property
+    def documents(self) -> int:
+        """Number of documents that were compared."""
+        return len(self._stored)
+
+    @property
+    def muted(self) -> int:
+        """Number of documents that were left out because they are muted."""
+        return self._stored.muted
+
+    @property
+    def lost_sketches(self) -> int:
+        """Number of documents that were left out because their sketch is lost, or because they were written
+        meanwhile."""
+        return self._stored.lost_sketches
+
+    @property
+    def read_at(self) -> datetime:
+        """When the reading began. Documents that were written since then may be missing."""
+        return self._stored.read_at
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the space on disk. May be called twice."""
+        self._stored.close()
 
 
 def spool_documents(

@@ -15,7 +15,7 @@ from simhbase.moment import since_epoch
 from simhbase.progress import show_progress
 
 if TYPE_CHECKING:
-    from simhbase.admin.groups import StoredGroups
+    from simhbase.admin.spooled import OfStored
 
 
 @command(
@@ -64,17 +64,18 @@ def groups(
             min_size, since=since, tags=tags, chains=chains, progress=show_progress
         ) as found,
     ):
-        _tell(found)
+        groups = f"{len(found):,} group{'s' * (len(found) != 1)}"
+        tell(
+            found,
+            f"{found.documents:,} documents: {groups}, with {found.duplicates:,} beside the first of each",
+        )
         output.records(found, _lines)
 
 
-def _tell(found: StoredGroups) -> None:
-    """Say what was grouped, and what may be missing."""
-    groups = f"{len(found):,} group{'s' * (len(found) != 1)}"
-    message(
-        f"{found.documents:,} documents: {groups}, with {found.duplicates:,} beside the first of each. "
-        f"What was written since {local_time(since_epoch(found.read_at))} may be missing"
-    )
+def tell(found: OfStored, result: str) -> None:
+    """Say what was found, and what may be missing."""
+    since = local_time(since_epoch(found.read_at))
+    message(f"{result}. What was written since {since} may be missing")
     if found.muted:
         message(f"left out because they are muted: {found.muted:,}")
     if found.lost_sketches:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from datetime import datetime
 from functools import wraps
+from itertools import chain
 from typing import Any, ClassVar, NoReturn, Protocol, TextIO, TypeVar
 
 import click
@@ -99,6 +100,16 @@ class Output:
             self._write(_json(as_json(record)) for record in records)
         else:
             self._write(_text(line) for record in records for line in text(record))
+
+    def tab_separated(
+        self, names: Sequence[str], records: Iterable[Record], cells: Callable[[Record], Iterable[str]]
+    ) -> None:
+        """Print records as tab-separated values under a header."""
+        if self.as_json:
+            self._write(map(_json, records))
+        else:
+            rows = chain([names], map(cells, records))
+            self._write(b"\t".join(map(_text, row)) for row in rows)
 
     def hint(self, text: str) -> None:
         """Print a message, unless the output is JSON that goes to a program."""

@@ -6,7 +6,7 @@ two different ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -135,6 +135,21 @@ class Matcher:
             pairs = iter(())
         return CandidateGraph.of(fingerprint, pairs, crowds, near)
 
+    def distinct_pairs(self, documents: Numbers) -> Iterator[Pairs]:
+        """The near pairs of m distinct documents by fingerprints, as positions among them: each once, in
+        batches of bounded size."""
+        return self.scheme.pairs(self._chosen(documents), self.bounds, self.progress)
+
+    def measured(self, left: Numbers, right: Numbers) -> tuple[Distances, NDArray[np.float64] | None]:
+        """Distances of m pairs of documents, and their estimated similarities, None without sketches."""
+        values, sketches = self.fingerprints.values, self.fingerprints.sketches
+        far: Distances = distances(values[left], values[right])
+        sketching = self.scheme.sketching
+        if sketching is None:
+            return far, None
+        mismatches = pair_mismatches(sketching, sketches, left, sketches, right)
+        return self.scheme.distances(far, mismatches), sketching.similarity(mismatches)
+
     def similarity(self, documents: Numbers, left: Numbers, right: Numbers) -> NDArray[np.float64]:
         """Exact similarity of pairs of positions in `documents`: float64 (m,); 1 if none is required."""
         if self.exact is None:
@@ -165,16 +180,9 @@ class Matcher:
     def grouped(self, representative: Numbers, similarity: NDArray[np.float64] | None = None) -> Groups:
         """Add distances and similarities to representatives. similarity: float64 (n,), exact similarities if
         they were computed already."""
-        sketching = self.scheme.sketching
         others = np.flatnonzero(representative != np.arange(len(representative)))
         of_others = representative[others]
-        far: Distances = distances(self.fingerprints.values[others], self.fingerprints.values[of_others])
-        alike = None
-        if sketching is not None:
-            sketches = self.fingerprints.sketches
-            mismatches = pair_mismatches(sketching, sketches, others, sketches, of_others)
-            far = self.scheme.distances(far, mismatches)
-            alike = sketching.similarity(mismatches)
+        far, alike = self.measured(others, of_others)
         if self.exact is not None and similarity is not None:
             alike = similarity[others]
         elif self.exact is not None:

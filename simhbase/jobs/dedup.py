@@ -38,7 +38,7 @@ from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
 from simhbase.jobs.representative import Preference, preference
 from simhbase.jobs.source_report import warnings_of
 from simhbase.model import Query
-from simhbase.profile import Profile, given_parameters, without_sketches
+from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress
 from simhbase.spool import Spool, SpooledRows
 
@@ -184,7 +184,8 @@ def dedup(
     start = monotonic()
     with ExitStack() as stack:
         stored = None if against is None else _StoredMatches(stack, against, profile, min_similarity)
-        criteria, least = _criteria(options, stored.profile if stored else profile, min_similarity)
+        used = stored.profile if stored else profile
+        criteria, least = MatchCriteria.of_inputs(options, used, min_similarity)
         if min_containment is not None:
             if against is not None or options.fingerprint_field is not None:
                 without = "a store has none" if against is not None else "fingerprints are given"
@@ -323,20 +324,6 @@ class _StoredMatches:
     def free(self) -> NDArray[np.bool_]:
         """Which of all documents match no stored one: bool (n,)."""
         return np.concatenate([*self._free, np.empty(0, dtype=bool)])
-
-
-def _criteria(
-    options: InputOptions, profile: Profile | Mapping[str, object] | None, min_similarity: float | None
-) -> tuple[MatchCriteria, float]:
-    """Criteria, and the minimum exact similarity, 0 if texts are not compared."""
-    if options.fingerprint_field is None:
-        return MatchCriteria.exact(profile, min_similarity)
-    criteria = MatchCriteria.of(without_sketches(given_parameters(profile)), None)
-    if min_similarity or criteria.profile.sketching is not None:
-        raise UsageError(
-            "similarity cannot be computed from fingerprints: give the texts", parameter="fingerprint_field"
-        )
-    return criteria, 0.0
 
 
 def _require_above(thresholds: Sequence[float], least: float, inputs: Inputs) -> None:

@@ -11,6 +11,7 @@ import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.corpus.record import InputOptions
 from simhbase.drawers.bands import CORPUS_RECALL, Bands, bands_for
 from simhbase.drawers.groups import ExactSimilarity
 from simhbase.drawers.join import default_layout
@@ -20,7 +21,14 @@ from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.evidence import Rule
 from simhbase.jobs.pipeline import Batch
-from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile, with_corpus_defaults
+from simhbase.profile import (
+    TABLE_BITS,
+    Profile,
+    given_parameters,
+    make_profile,
+    with_corpus_defaults,
+    without_sketches,
+)
 from simhbase.slices import Numbers, bounded_slices
 from simhbase.spool import Spool, SpooledRows
 from simhbase.text.containment import containment, is_measured
@@ -78,6 +86,25 @@ class MatchCriteria:
                 return by_fingerprints, threshold.least
             least = threshold or SIMILAR
         return cls.of(profile, least) if least else by_fingerprints, least
+
+    @classmethod
+    def of_inputs(
+        cls,
+        options: InputOptions,
+        profile: Profile | Mapping[str, object] | None,
+        min_similarity: float | None,
+    ) -> tuple[Self, float]:
+        """The criteria of `exact` for texts, with their minimum similarity; those of `of` and 0 for inputs
+        with fingerprints. Raises UsageError."""
+        if options.fingerprint_field is None:
+            return cls.exact(profile, min_similarity)
+        criteria = cls.of(without_sketches(given_parameters(profile)), None)
+        if min_similarity or criteria.profile.sketching is not None:
+            raise UsageError(
+                "similarity cannot be computed from fingerprints: give the texts",
+                parameter="fingerprint_field",
+            )
+        return criteria, 0.0
 
     def scheme(self, n: int) -> Scheme:
         if not self.any_layout:

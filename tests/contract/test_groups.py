@@ -9,8 +9,9 @@ import pytest
 import simhbase
 from simhbase import Document, Index, UsageError
 from simhbase.admin import Administrator, spooled
+from simhbase.drawers import pairs as drawers_pairs
 from simhbase.index.rows import document_key, listing_key
-from simhbase.model import Group, Member
+from simhbase.model import Group, Member, Pair
 from simhbase.spool import Spool
 from tests.command_line import result, run
 from tests.contract.conftest import Backend, Kind, kind_called
@@ -24,6 +25,7 @@ ORIGINALS = 30
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spooled, "PART_ROWS", 10)
     monkeypatch.setattr(spooled, "_AT_ONCE", 7)
+    monkeypatch.setattr(drawers_pairs, "_AT_ONCE", 5)
 
 
 def opened(backend: Backend, profile: str) -> Index:
@@ -87,6 +89,29 @@ def test_they_are_those_of_lookups(backend: Backend, profile: str):
             assert list(found) == large
         with Administrator(index).groups(since=timedelta(hours=1), tags={"n": "1"}) as found:
             assert list(found) == by_lookups(index, tags={"n": "1"}) != expected
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_pairs_are_those_of_lookups(backend: Backend, profile: str):
+    with opened(backend, profile) as index:
+        fill(index)
+        written = stored_versions(index)
+        ids = sorted(written, key=lambda each: (written[each], each.encode()))
+        expected = {
+            Pair(document, match.id, match.distance, match.similarity)
+            for place, (document, lookup) in enumerate(zip(ids, index.find_ids(ids), strict=True))
+            for match in lookup
+            if match.id in ids[place + 1 :]
+        }
+        with Administrator(index).pairs() as found:
+            pairs = list(found)
+            assert len(pairs) == len(expected) > 2 * ORIGINALS
+            assert set(pairs) == expected
+            assert set(found) == expected  # again
+            assert (found.documents, found.muted, found.lost_sketches) == (len(index), 0, 0)
+        with Administrator(index).pairs(since=timedelta(hours=1), tags={"n": "1"}) as found:
+            tagged = {each.id for each in index.stored(tags={"n": "1"})}
+            assert set(found) == {pair for pair in expected if tagged.issuperset((pair.id_a, pair.id_b))}
 
 
 def test_muted_documents_are_in_no_group(backend: Backend):
