@@ -185,7 +185,9 @@ def dedup(
     with ExitStack() as stack:
         stored = None if against is None else _StoredMatches(stack, against, profile, min_similarity)
         used = stored.profile if stored else profile
-        criteria, least = MatchCriteria.of_inputs(options, used, min_similarity)
+        criteria, least = MatchCriteria.exact(
+            used, min_similarity, of_texts=options.fingerprint_field is None
+        )
         if min_containment is not None:
             if against is not None or options.fingerprint_field is not None:
                 without = "a store has none" if against is not None else "fingerprints are given"

@@ -11,7 +11,6 @@ import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.corpus.record import InputOptions
 from simhbase.drawers.bands import CORPUS_RECALL, Bands, bands_for
 from simhbase.drawers.groups import ExactSimilarity
 from simhbase.drawers.join import default_layout
@@ -72,11 +71,23 @@ class MatchCriteria:
 
     @classmethod
     def exact(
-        cls, profile: Profile | Mapping[str, object] | None, min_similarity: float | None
+        cls,
+        profile: Profile | Mapping[str, object] | None,
+        min_similarity: float | None,
+        *,
+        of_texts: bool = True,
     ) -> tuple[Self, float]:
         """Criteria for texts that are compared exactly (see `with_corpus_defaults`), and their minimum
         similarity: `min_similarity`, or by default the profile's threshold or SIMILAR; 0 if only fingerprints
-        decide. Raises UsageError."""
+        decide. of_texts: False for inputs with fingerprints. Raises UsageError."""
+        if not of_texts:
+            criteria = cls.of(without_sketches(given_parameters(profile)), None)
+            if min_similarity or criteria.profile.sketching is not None:
+                raise UsageError(
+                    "similarity cannot be computed from fingerprints: give the texts",
+                    parameter="fingerprint_field",
+                )
+            return criteria, 0.0
         profile = with_corpus_defaults(given_parameters(profile))
         by_fingerprints = cls.of(profile, None)
         least = min_similarity
@@ -86,25 +97,6 @@ class MatchCriteria:
                 return by_fingerprints, threshold.least
             least = threshold or SIMILAR
         return cls.of(profile, least) if least else by_fingerprints, least
-
-    @classmethod
-    def of_inputs(
-        cls,
-        options: InputOptions,
-        profile: Profile | Mapping[str, object] | None,
-        min_similarity: float | None,
-    ) -> tuple[Self, float]:
-        """The criteria of `exact` for texts, with their minimum similarity; those of `of` and 0 for inputs
-        with fingerprints. Raises UsageError."""
-        if options.fingerprint_field is None:
-            return cls.exact(profile, min_similarity)
-        criteria = cls.of(without_sketches(given_parameters(profile)), None)
-        if min_similarity or criteria.profile.sketching is not None:
-            raise UsageError(
-                "similarity cannot be computed from fingerprints: give the texts",
-                parameter="fingerprint_field",
-            )
-        return criteria, 0.0
 
     def scheme(self, n: int) -> Scheme:
         if not self.any_layout:

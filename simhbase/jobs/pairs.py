@@ -98,7 +98,9 @@ def pairs(
     if progress is not None:
         inputs = replace(inputs, watcher=ProgressOnly(progress))
     inputs.require_outputs()
-    criteria, least = MatchCriteria.of_inputs(inputs.options, profile, min_similarity)
+    criteria, least = MatchCriteria.exact(
+        profile, min_similarity, of_texts=inputs.options.fingerprint_field is None
+    )
     options = replace(inputs.options, fingerprint_bits=criteria.profile.fingerprint_bits)
     inputs = replace(inputs, options=options).with_given_rows()
     folder, numbers, problem = Path(gettempdir()), array("q"), None
