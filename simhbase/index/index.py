@@ -93,13 +93,15 @@ def open_index(
     drawer_limit: int | None = DRAWER_LIMIT,
     ids_limit: int = IDS_LIMIT,
     metrics: Metrics | None = None,
+    clock: Callable[[], int] | None = None,
 ) -> Index:
     """Open the index at a URL.
 
     create: create missing tables with this profile, these parameters, or the preset of this name ("default").
     Existing tables must have the same profile. access: "read" does not lock an embedded store against its
     writer; "append" is for adding many documents to one: its memory does not grow with the store, and lookups
-    read more. drawer_limit, ids_limit: see Reader. metrics: receives measurements.
+    read more. drawer_limit, ids_limit: see Reader. metrics: receives measurements. clock: for tests, returns the
+    time of writes and lookups in milliseconds since 1970; only of a store with one writing process.
 
     Raises TablesMissing (nothing there and no `create`), ProfileMismatch, StoreBusy (another process writes
     to this embedded store), StoreUnreachable, UsageError.
@@ -121,9 +123,14 @@ def open_index(
         create.require_fits_tables()
     store = open_store(url, access) if create is None else create_store(url, access)
     try:
+        if clock is not None and store.multi_writer:
+            raise UsageError(
+                f"other processes may write to {url}, and go by the real time: leave it out",
+                parameter="clock",
+            )
         if create is not None:
             write_profile(store, create)
-        return Index(store, read_profile(store), access, drawer_limit, ids_limit, metrics=metrics)
+        return Index(store, read_profile(store), access, drawer_limit, ids_limit, clock, metrics)
     except BaseException:
         store.close()
         raise

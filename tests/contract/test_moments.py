@@ -163,3 +163,12 @@ def test_what_is_now_is_not_to_come():
 def test_what_is_no_moment_is_refused(moment):
     with open_index("memory:", create=Profile(verify=False)) as index, pytest.raises(UsageError):
         Administrator(index).delete_older_than(moment)
+
+
+def test_a_clock_for_tests_is_refused_where_others_write(atomic: Backend) -> None:
+    store = atomic.fresh()
+    write_profile(store, Profile(verify=False))
+    if not store.multi_writer:
+        return
+    with pytest.raises(UsageError, match="^clock: other processes may write to .*: leave it out"):
+        open_index(store.url, clock=lambda: 0)

@@ -302,6 +302,20 @@ def test_an_index_opened_for_reading_sees_what_the_writer_adds_and_refuses_write
             reader.add([Document("b", NEWS)])
 
 
+def test_documents_are_as_old_as_the_given_clock_says(tmp_path):
+    url, day = f"rocksdb:{tmp_path}/store", 86_400_000
+    simhbase.tables.create(url, ttl=3600)
+    with simhbase.open(url, clock=lambda: day) as index:
+        index.add([Document("a", NEWS)])
+    with simhbase.open(url, access="read", clock=lambda: day + 3_000_000) as index:
+        assert [ids(index.find(NEWS)), ids(index.find(NEWS, since="1h"))] == [["a"], ["a"]]
+        assert ids(index.find(NEWS, since="10m")) == []
+    with simhbase.open(url, access="read", clock=lambda: day + 3_700_000) as index:
+        assert ids(index.find(NEWS)) == []  # expired
+    with simhbase.open(url) as index:
+        assert len(index) == 0
+
+
 def test_a_users_idf_table_and_stop_words_travel_with_the_store(tmp_path):
     from simhbase.text.idf import IdfTable
 

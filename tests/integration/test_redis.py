@@ -77,6 +77,14 @@ def test_the_page_shows_what_commands_print(redis: Redis, tmp_path: Path) -> Non
             Reader(tmp_path).follow(language, block.replace("redis://127.0.0.1:6379", redis.url))
 
 
+def test_the_page_on_testing_shows_tests_that_drop_their_tables(redis: Redis, tmp_path: Path) -> None:
+    for language, block in blocks(page("docs/testing.md")):
+        if language.startswith("file ") or language == "console redis":
+            Reader(tmp_path).follow(language, block.replace("redis://127.0.0.1:6379", redis.url))
+    with raw(redis) as client:
+        assert client.keys("*test_*") == []
+
+
 def test_sets_hold_the_fingerprints_that_share_a_block(redis: Redis, url: str) -> None:
     with open_index(url) as index:
         add(index, [("a", NEWS), ("b", NEWS ^ 1), ("c", HIGH)])
