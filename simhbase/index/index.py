@@ -100,8 +100,8 @@ def open_index(
     create: create missing tables with this profile, these parameters, or the preset of this name ("default").
     Existing tables must have the same profile. access: "read" does not lock an embedded store against its
     writer; "append" is for adding many documents to one: its memory does not grow with the store, and lookups
-    read more. drawer_limit, ids_limit: see Reader. metrics: receives measurements. clock: for tests, returns the
-    time of writes and lookups in milliseconds since 1970; only of a store with one writing process.
+    read more. drawer_limit, ids_limit: see Reader. metrics: receives measurements. clock: for tests, returns
+    the time of writes and lookups in milliseconds since 1970; only of a store with one writing process.
 
     Raises TablesMissing (nothing there and no `create`), ProfileMismatch, StoreBusy (another process writes
     to this embedded store), StoreUnreachable, UsageError.

@@ -170,5 +170,5 @@ def test_a_clock_for_tests_is_refused_where_others_write(atomic: Backend) -> Non
     write_profile(store, Profile(verify=False))
     if not store.multi_writer:
         return
-    with pytest.raises(UsageError, match="^clock: other processes may write to .*: leave it out"):
+    with pytest.raises(UsageError, match=r"^clock: other processes may write to .*: leave it out"):
         open_index(store.url, clock=lambda: 0)
