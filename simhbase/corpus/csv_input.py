@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from simhbase.corpus.fields import listed
+from simhbase.corpus.outputs import json_line
 from simhbase.corpus.record import (
     ID_HINT,
     TAG_HINT,
@@ -26,7 +27,7 @@ from simhbase.corpus.record import (
     problem_of_part,
     too_long,
 )
-from simhbase.corpus.rows import distinct_names, readable, whole_row
+from simhbase.corpus.rows import distinct_names, readable
 from simhbase.errors import BadInput
 from simhbase.packing import Unreadable
 
@@ -130,7 +131,7 @@ class _Columns:
         value = None if self.value is None else row.cells[self.value]
         tags = tuple(row.cells[column] for column in self.tags)
         raw = Raw(source.name, row.line, row_id, self._cell(row, self.content), value, tags=tags)
-        return self._whole(raw, row_id, row, options) if options.whole_rows else raw
+        return raw._replace(row=self._line(row, options)) if options.whole_rows else raw
 
     @property
     def _needed(self) -> set[int]:
@@ -149,18 +150,18 @@ class _Columns:
                     f"column {self.names[column]!r} is \\N, as databases write NULL: {_SAY_ESCAPES}"
                 )
 
-    def _whole(self, raw: Raw, row_id: bytes | str | None, row: _Row, options: InputOptions) -> Raw:
+    def _line(self, row: _Row, options: InputOptions) -> bytes | None:
+        """A row as a JSON object; None if a cell that is needed cannot be read: the parser rejects it."""
         needed = self._needed
-        with suppress(BadInput):  # an invalid row is unchanged: the parser rejects it
+        with suppress(BadInput):
             texts = [
                 None
                 if cell is None
                 else (options.decode(cell) if column in needed else readable(cell, options))
                 for column, cell in enumerate(row.cells)
             ]
-            decoded_id = options.decode(row_id) if isinstance(row_id, bytes) else row_id
-            return whole_row(raw, decoded_id, dict(zip(self.names, texts, strict=True)))
-        return raw
+            return json_line(dict(zip(self.names, texts, strict=True)))
+        return None
 
 
 def _column(names: list[str], wanted: str, another: str) -> int:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import EFBIG
 from io import SEEK_END, RawIOBase
-from itertools import count, islice, repeat
+from itertools import count, islice, pairwise, repeat
 from typing import Any, BinaryIO, Literal
 
 from simhbase.corpus.arrow_sizes import Message, blocks, message_at
 from simhbase.corpus.fields import listed, with_field
-from simhbase.corpus.parquet_sizes import first_pages
+from simhbase.corpus.outputs import json_line
+from simhbase.corpus.parquet_sizes import Chunk, Page, chunks, pages
 from simhbase.corpus.record import (
     ID_HINT,
     MAX_RECORD_BYTES,
@@ -28,7 +30,7 @@ from simhbase.corpus.record import (
     TooLong,
     too_long,
 )
-from simhbase.corpus.rows import distinct_names, whole_row
+from simhbase.corpus.rows import distinct_names
 from simhbase.corpus.utf8 import Utf8
 from simhbase.errors import BadInput
 from simhbase.ids import IDS_ARE, id_of
@@ -38,8 +40,8 @@ _ARROW_STREAM = b"\xff\xff\xff\xff"  # as data sets of Hugging Face
 MAGIC_BYTES = 16  # texts may begin with a magic word; bytes that they do not contain follow in a file
 BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do not contain
 _END_OF_STREAM = _ARROW_STREAM + bytes(4)
-BATCH_ROWS = 16  # texts held at once; each may be large
-SHARED_BYTES = 32 << 20  # of copies of values that the rows of a batch share
+MOST_ROWS, FEW_ROWS = 1024, 16  # read at once: where all sizes are known, and where they are not
+BATCH_BYTES = 128 << 20  # of the pages that the rows of a batch are in, and of their copies of shared values
 MOST_RATIO = 100  # of bytes in memory to bytes in the file; texts have 3 to 20
 # Of bytes of all rows to bytes of the file, as rows may share values without limit. zstd reaches 32,000.
 MOST_SHARED_RATIO = 1 << 15
@@ -48,8 +50,6 @@ _SHARED = (
     "its rows share values, and those so far have {:,} bytes; {:,} are allowed for so few bytes of a file. "
     "Read a larger part with a larger max_record_bytes, or export the rows as JSON lines"
 )
-_PAGE_HEADER = re.compile(rb"\x15([\x80-\xff]{,9}[\0-\x7f])" * 3, re.DOTALL)
-_PAGE_HEADER_BYTES, _DICTIONARY_PAGE = 32, 2
 _MOST_OF_VALUE = 1 << 16  # bytes of an id, a tag or a value to choose by: many rows may share one
 BUFFER_BYTES = 1 << 20  # read buffer of a column; without it, a whole row group's column is read at once
 
@@ -62,7 +62,7 @@ def is_columnar(head: bytes) -> bool:
 
 def _most_bytes(options: InputOptions) -> int:
     """Bytes of rows that any file may have, however small it is."""
-    return BATCH_ROWS * max(options.max_record_bytes, MAX_RECORD_BYTES)
+    return FEW_ROWS * max(options.max_record_bytes, MAX_RECORD_BYTES)
 
 
 def _opened(file: RawIOBase, options: InputOptions) -> _Parquet | _ArrowFile:
@@ -75,17 +75,17 @@ def _opened(file: RawIOBase, options: InputOptions) -> _Parquet | _ArrowFile:
     if not head.startswith(MAGIC):
         return _ArrowFile(file, most_bytes, is_stream=head.startswith(_ARROW_STREAM))
     table = ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
-    return _Parquet(file, table, first_pages(file), most_bytes)
+    return _Parquet(file, table, chunks(file), most_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Parquet:
-    """A Parquet file, a reader of it, and where its columns begin. most_bytes: of a page in memory, unless it
-    is large in the file, too."""
+    """A Parquet file, a reader of it, and where the columns of its groups are. most_bytes: of a page in
+    memory, unless it is large in the file, too."""
 
     file: RawIOBase
     table: Any
-    first_pages: list[list[tuple[str, int]]]
+    chunks: list[list[Chunk]]
     most_bytes: int
 
     @property
@@ -109,14 +109,49 @@ class _Parquet:
 
     def _batch_rows(self, group: int, columns: list[str] | None) -> int:
         """How many rows are read at once. Raises OSError for pages that take too much memory."""
-        shared = 0
-        for name, begin in self.first_pages[group] if group < len(self.first_pages) else ():
-            if columns is None or any(f"{name}.".startswith(f"{each}.") for each in columns):
-                self.file.seek(begin)
-                kind, size, packed = page_kind_and_bytes(self.file.read(_PAGE_HEADER_BYTES) or b"")
-                require_plausible(f"values of column {name}", packed, size, self.most_bytes)
-                shared += size if kind == _DICTIONARY_PAGE else 0
-        return rows_at_once(shared)
+        found = self.chunks[group] if group < len(self.chunks) else []
+        read = [
+            self._pages(chunk)
+            for chunk in found
+            if columns is None or any(f"{chunk.column}.".startswith(f"{each}.") for each in columns)
+        ]
+        shared = sum(page.unpacked for each in read for page in each if page.is_dictionary)
+        rows = MOST_ROWS if found and _is_local(self.file) else FEW_ROWS
+        while rows > FEW_ROWS and sum(most_bytes(each, rows) for each in read) > BATCH_BYTES:
+            rows //= 2
+        return rows_at_once(shared, rows)
+
+    def _pages(self, chunk: Chunk) -> list[Page]:
+        """The pages of a column: in a file on the web only the first, as it would be read twice. Raises
+        OSError for those that take too much memory."""
+        found = pages(self.file, chunk)
+        some = list(found if _is_local(self.file) else islice(found, 1))
+        for page in some:
+            what = f"values of column {chunk.column}"
+            require_plausible(what, page.packed, page.unpacked, self.most_bytes)
+        return some
+
+
+def most_bytes(column: Sequence[Page], rows: int) -> int:
+    """The greatest size in memory of the pages that have values of so many neighbouring rows."""
+    data = [page for page in column if not page.is_dictionary]
+    most = first = within = held = 0  # within: rows between the first page and the last
+    for last, page in enumerate(data):
+        held += page.unpacked
+        within += data[last - 1].rows if last - 1 > first else 0
+        while first < last and within > rows - 2:
+            held -= data[first].unpacked
+            first += 1
+            within -= data[first].rows if first < last else 0
+        most = max(most, held)
+    return most
+
+
+def _is_local(file: RawIOBase) -> bool:
+    try:
+        return file.fileno() >= 0
+    except OSError:
+        return False
 
 
 def require_plausible(what: str, packed: int, unpacked: int, most: int) -> None:
@@ -129,25 +164,9 @@ def require_plausible(what: str, packed: int, unpacked: int, most: int) -> None:
         )
 
 
-def page_kind_and_bytes(header: bytes) -> tuple[int, int, int]:
-    """Kind of a page of Parquet, and its size in memory and in the file: the first fields of its header, as
-    Thrift writes integers. Zeros if the file ends here. Raises OSError for another header."""
-    found = _PAGE_HEADER.match(header)
-    if found is None:
-        if header:
-            raise OSError("a page has another header than those of Parquet")
-        return 0, 0, 0
-    return _integer(found[1]), _integer(found[2]), _integer(found[3])
-
-
-def _integer(data: bytes) -> int:
-    """An integer that is not negative, in Thrift's form: 7 bits a byte, the lowest first, doubled."""
-    return sum((byte & 0x7F) << (7 * number) for number, byte in enumerate(data)) >> 1
-
-
-def rows_at_once(shared: int) -> int:
-    """Rows to read at once if each may have a copy of the same values, of this size."""
-    return max(1, min(BATCH_ROWS, SHARED_BYTES // max(shared, 1)))
+def rows_at_once(shared: int, rows: int) -> int:
+    """At most so many rows to read at once if each may have a copy of the same values, of this size."""
+    return max(1, min(rows, BATCH_BYTES // max(shared, 1)))
 
 
 class _ArrowFile:
@@ -179,7 +198,8 @@ class _ArrowFile:
                 return
             for column in batch.columns:
                 _require_sound(column)
-            rows = rows_at_once(sum(map(_shared_bytes, batch.columns)))
+            few = batch.nbytes > BATCH_BYTES
+            rows = rows_at_once(sum(map(_shared_bytes, batch.columns)), FEW_ROWS if few else MOST_ROWS)
             yield from (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
     def _require_plausible(self, place: int) -> Message | None:
@@ -234,7 +254,7 @@ def parquet_records(
     """All rows of a seekable Parquet file; a reject at the end if it is damaged. note: gets what was decided
     about its texts.
 
-    Rows are numbered from 1, like lines. Memory is bounded by pages and BATCH_ROWS texts, the bytes of all
+    Rows are numbered from 1, like lines. Memory is bounded by pages and BATCH_BYTES, the bytes of all
     rows by those of the file.
     """
     try:
@@ -321,14 +341,24 @@ class _Column:
 
 
 def _values(texts: Any, most: int) -> list[bytes | TooLong | None]:
-    from pyarrow import compute, large_binary
+    from pyarrow import large_binary
 
-    texts = texts.cast(large_binary())
-    sizes = compute.binary_length(texts).to_pylist()
-    return [
-        TooLong(size) if size is not None and size > most else texts[row].as_py()
-        for row, size in enumerate(sizes)
+    return _bytes_of(texts.cast(large_binary()), most)
+
+
+def _bytes_of(array: Any, most: int = sys.maxsize) -> list[Any]:
+    """The values of an array of large_binary: bytes, None for null, TooLong for more than `most` bytes."""
+    _, bounds, data = array.buffers()
+    ends = memoryview(bounds)[8 * array.offset :].cast("q")[: len(array) + 1].tolist()
+    values = memoryview(data or b"")
+    found: list[Any] = [
+        TooLong(end - begin) if end - begin > most else bytes(values[begin:end])
+        for begin, end in pairwise(ends)
     ]
+    if array.null_count:
+        is_there = array.is_valid().to_pylist()
+        found = [value if there else None for value, there in zip(found, is_there, strict=True)]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,11 +419,12 @@ class _Columns:
         is_found = options.encoding == "auto" and _is_binary(self.content.type)
         encoding = "utf-8" if is_found or not _is_binary(self.content.type) else None
         holds: Literal["text", "integer"] = "text" if _is_text(self.content.type) else "integer"
-        objects = self._objects(batch) if options.whole_rows else [None] * batch.num_rows
         if is_found:
             utf8.decide(text for text in texts if isinstance(text, bytes) and text)
-        columns = zip(ids, texts, values, objects, strict=True)
-        for line, ((given, text, value, fields), tagged) in enumerate(
+            texts = [utf8.converted(text) if isinstance(text, bytes) else text for text in texts]
+        lines = self._lines(batch, texts, encoding, options) if options.whole_rows else nothing
+        columns = zip(ids, texts, values, lines, strict=True)
+        for line, ((given, text, value, whole), tagged) in enumerate(
             zip(columns, tags, strict=False), row + 1
         ):
             if reason := long.get(line - row - 1):
@@ -409,41 +440,52 @@ class _Columns:
             elif isinstance(text, TooLong):
                 yield Reject(source.name, line, row_id, too_long(text.bytes, options))
             else:
-                text = utf8.converted(text) if is_found else text
-                raw = Raw(source.name, line, row_id, text, value, holds, encoding, tagged)
-                yield raw if fields is None else self._whole(raw, row_id, fields, options)
+                yield Raw(source.name, line, row_id, text, value, holds, encoding, tagged, row=whole)
 
-    def _objects(self, batch: Any) -> list[dict[str, Any]]:
-        """The rows of a batch as JSON objects by column name. A column of texts is left out: `_whole` adds
-        those that are read."""
-        texts = self.content.path[0] if len(self.content.path) == 1 else None
-        names = batch.schema.names
+    def _lines(
+        self, batch: Any, texts: list[bytes | TooLong | None], encoding: str | None, options: InputOptions
+    ) -> list[bytes | None]:
+        """The rows of a batch as JSON lines; None for one whose text cannot be read: the parser rejects it.
+        texts: bytes of the texts or fingerprints."""
+        read = options.decode if _is_text(self.content.type) else _number
+        contents = [self._content(each, encoding, read) for each in texts]
+        name, names = self.content.name, batch.schema.names
         columns = [
-            [None] * batch.num_rows if name == texts else json_values(column)
-            for name, column in zip(names, batch.columns, strict=True)
+            contents if column == name else json_values(values)
+            for column, values in zip(names, batch.columns, strict=True)
         ]
-        names = distinct_names(names)
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        distinct = distinct_names(names)
+        rows = (dict(zip(distinct, row, strict=True)) for row in zip(*columns, strict=True))
+        if name not in names:  # a field of a struct
+            rows = (with_field(row, name, each) for row, each in zip(rows, contents, strict=True))
+        return [None if each is None else json_line(row) for row, each in zip(rows, contents, strict=True)]
 
-    def _whole(self, raw: Raw, row_id: str | None, fields: dict[str, Any], options: InputOptions) -> Raw:
-        """A row with all its columns. One whose text cannot be read is unchanged: the parser rejects it."""
-        content: str | int
+    @staticmethod
+    def _content(
+        text: bytes | TooLong | None, encoding: str | None, read: Callable[[bytes, str | None], str | int]
+    ) -> str | int | None:
         try:
-            content = int(raw.data) if raw.holds == "integer" else options.decode(raw.data, raw.encoding)
+            return read(text, encoding) if isinstance(text, bytes) else None
         except BadInput:
-            return raw
-        return whole_row(raw, row_id, with_field(fields, self.content.name, content))
+            return None
+
+
+def _number(digits: bytes, _encoding: str | None) -> int:
+    return int(digits)
 
 
 def json_values(array: Any) -> list[Any]:
     """The values of an array as JSON values."""
-    from pyarrow import ArrowInvalid, ArrowNotImplementedError
+    from pyarrow import ArrowInvalid, ArrowNotImplementedError, types
 
     try:
-        values = array.cast(json_type(array.type)).to_pylist()
+        array = array.cast(json_type(array.type))
     except (ArrowInvalid, ArrowNotImplementedError):  # Python can format what Arrow cannot
-        values = [value.as_py() for value in array]
-    return [_json_value(value) for value in values]
+        return [_json_value(value.as_py()) for value in array]
+    if types.is_large_binary(array.type):
+        return [None if each is None else each.decode(errors="backslashreplace") for each in _bytes_of(array)]
+    values: list[Any] = array.to_pylist()
+    return [_json_value(value) for value in values] if types.is_nested(array.type) else values
 
 
 def column_types(file: BinaryIO) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class Parser:
                 text_id = blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
                 record_id = self._id(raw, text_id)
             value, tags = self._value(raw, fields), self._tags(raw, fields)
-            line = fields.text.strip().encode() if fields and self.options.whole_rows else None
+            line = fields.text.strip().encode() if fields and self.options.whole_rows else raw.row
             name = record_id or ""
             found = text, fingerprint, line, value, tags, raw.is_named, title
             return Record(raw.source, raw.line, name, *found)

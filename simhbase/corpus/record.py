@@ -203,7 +203,8 @@ class Raw(NamedTuple):
     object, or the decimal digits of an integer (a fingerprint). value: the cell of value_field, for rows.
     encoding: of the bytes, if the file states it; None uses the options. tags: the cells of tag_fields, for
     rows. is_named: False for a row of a program without an id, whose name is compared with no other. base:
-    of the digits of a fingerprint, where the options do not say it.
+    of the digits of a fingerprint, where the options do not say it. row: all cells of its row, as one JSON
+    line, if whole rows are kept.
     """
 
     source: str
@@ -216,6 +217,7 @@ class Raw(NamedTuple):
     tags: tuple[bytes | None, ...] = ()
     is_named: bool = True
     base: Base = 16
+    row: bytes | None = None
 
 
 class Record(NamedTuple):
@@ -271,7 +273,7 @@ def size_of(items: ReadItems) -> int:
 
 def _size(item: Raw | Record | Reject) -> int:
     if isinstance(item, Raw):
-        return len(item.data)
+        return len(item.data) + len(item.row or b"")
     return len(item.text or "") if isinstance(item, Record) else 0
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from simhbase.corpus.outputs import json_line
-from simhbase.corpus.record import InputOptions, Raw
+from simhbase.corpus.record import InputOptions
 from simhbase.errors import BadInput
 
 
@@ -20,12 +18,6 @@ def distinct_names(names: Sequence[str]) -> list[str]:
             field = f"{field or 'column'}_{number}"
         found[field] = None
     return list(found)
-
-
-def whole_row(raw: Raw, row_id: str | None, fields: dict[str, Any]) -> Raw:
-    """A record with all fields of a row. row_id: None if it is derived from the text."""
-    data = json_line(fields)
-    return raw._replace(id=row_id, data=data, value=None, tags=(), holds="json", encoding="utf-8")
 
 
 def readable(cell: bytes, options: InputOptions) -> str:

@@ -198,6 +198,10 @@ class _CountedFile(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         return self._file.seek(offset, whence)
 
+    def fileno(self) -> int:
+        """Of a file on this machine; raises OSError for others."""
+        return self._file.fileno()
+
     def tell(self) -> int:
         return self._file.tell()
 

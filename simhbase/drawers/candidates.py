@@ -14,7 +14,7 @@ from simhbase.slices import Numbers, bounded_slices, numbers_below, ranges
 
 Positions = tuple[Numbers, Numbers]  # left and right documents of pairs
 Choice = Callable[[Numbers, Numbers], NDArray[np.bool_]]  # which of m pairs to keep: bool (m,)
-_AT_ONCE = 1 << 16
+_LEAST_AHEAD = 64  # documents looked at for a batch, of which most may be too many for it
 _MEMBERS_AT_ONCE = 1 << 18  # of crowds
 
 
@@ -62,9 +62,9 @@ class Crowds:
         self.near = near
 
     def amounts(self, fingerprints: Numbers) -> NDArray[np.int64]:
-        """How many members the drawers of each fingerprint have: (f,)."""
+        """How many members the open drawers of each fingerprint have: (f,)."""
         drawers = self._drawers.joined(fingerprints)
-        return self._drawers.totals(self._members.lengths(drawers), fingerprints)
+        return self._drawers.totals(self._members.lengths(drawers) * self._open[drawers], fingerprints)
 
     def pairs(self, fingerprints: Numbers) -> Iterator[Positions]:
         """Numbers (m,) of fingerprints, given as (f,), and members (m,) of their open drawers, which may
@@ -137,20 +137,28 @@ class CandidateGraph:
                 _append(lists.values, ends, right, left)
         return cls(fingerprint, lists, members, Crowds(drawers, count, near) if drawers else None)
 
-    def batches(self, most: int) -> Iterator[NDArray[np.int64]]:
-        """The m positions in order, in batches with about `most` documents and candidates, at least one."""
-        for first in range(0, len(self.fingerprint), _AT_ONCE):
-            distinct, which = np.unique(self.fingerprint[first : first + _AT_ONCE], return_inverse=True)
-            for part in bounded_slices(self._amounts(distinct, most)[which], most):
-                yield np.arange(first + part.start, first + part.stop)
+    def batches(self, most: int, wanted: Callable[[Numbers], NDArray[np.bool_]]) -> Iterator[Numbers]:
+        """The m positions in order, in batches of at most `most` documents and candidates, at least one
+        document. wanted: which of some documents still ask for their candidates, bool (d,), when their batch
+        is made. The others are left out."""
+        begin, ahead = 0, most
+        while begin < len(self.fingerprint):
+            documents = np.arange(begin, min(begin + ahead, len(self.fingerprint)))
+            asking = documents[wanted(documents)]
+            ends = np.cumsum(self._amounts(self.fingerprint[asking]))
+            count = max(int(np.searchsorted(ends, most, side="right")), 1)
+            if len(asking):
+                yield asking[:count]
+            begin = int(asking[count]) if count < len(asking) else begin + ahead
+            ahead = min(2 * count + _LEAST_AHEAD, most)
 
-    def _amounts(self, fingerprints: Numbers, most: int) -> NDArray[np.int64]:
-        """One and the candidates of a document with each fingerprint, up to `most`: (f,)."""
+    def _amounts(self, fingerprints: Numbers) -> NDArray[np.int64]:
+        """One and the candidates of documents with these fingerprints: (f,)."""
         candidates = self.members.lengths(self.near.joined(fingerprints))
         amounts = 1 + self.near.totals(candidates, fingerprints)
         if self.crowds is not None:
             amounts += self.crowds.amounts(fingerprints)
-        return np.minimum(amounts, most)
+        return amounts
 
     def later_pairs(self, documents: Numbers, chosen: Choice) -> Positions:
         """Pairs of each document and those of its candidates that come after it, by document, each once.

@@ -220,7 +220,10 @@ def groups(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
         return are_apart
 
     candidates = matcher.candidates(values.first, connect if matcher.exact is None else None)
-    for batch in candidates.batches(COMPARED_AT_ONCE):
+    def everyone(documents: Numbers) -> NDArray[np.bool_]:
+        return np.ones(len(documents), dtype=np.bool_)
+
+    for batch in candidates.batches(COMPARED_AT_ONCE, everyone):
         candidates.leave_out_connected(batch, root)
         left, right = candidates.later_pairs(batch, apart)
         near = matcher.similarity(values.first, left, right) >= matcher.least
@@ -267,7 +270,6 @@ def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.
     """Position of the representative of each of m distinct documents, the similarity to it, and whether it is
     near one that does not contain it."""
     candidates = matcher.candidates(documents)
-    batches = candidates.batches(PAIRS_AT_ONCE if matcher.exact is None else COMPARED_AT_ONCE)
     leader: Numbers = np.arange(len(documents), dtype=numbers_below(len(documents)))
     members, similarities = [leader[:0]], [np.empty(0)]  # of those with another leader: few
     apart = np.zeros(len(documents), dtype=np.bool_)
@@ -277,10 +279,11 @@ def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.
         are_free: NDArray[np.bool_] = leader[right] == right
         return are_free
 
-    for batch in batches:
-        leading = batch[leader[batch] == batch]
-        if not len(leading):
-            continue
+    def leads(chosen: Numbers) -> NDArray[np.bool_]:
+        return free(chosen, chosen)
+
+    at_once = PAIRS_AT_ONCE if matcher.exact is None else COMPARED_AT_ONCE
+    for leading in candidates.batches(at_once, leads):
         left, right = candidates.later_pairs(leading, free)
         found = matcher.similarity(documents, left, right)
         near = found >= matcher.least
@@ -296,7 +299,7 @@ def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.
         taken = leader[right] == left
         members.append(right[taken])
         similarities.append(found[taken])
-    del candidates, batches
+    del candidates
     similarity = np.ones(len(documents))
     similarity[np.concatenate(members)] = np.concatenate(similarities)
     return leader, similarity, apart

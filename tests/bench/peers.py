@@ -64,7 +64,9 @@ PAIRING: Mapping[str, tuple[str, ...]] = {
     "simhash-cpp": ("simhash-pybind",),
     "hammingbird": ("hammingbird",),
 }
-ALONE = {"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}  # one thread
+# One thread, and modules that are compiled once, as those of an installed package.
+ALONE = {"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
+ALONE |= {"PYTHONDONTWRITEBYTECODE": ""}
 KINDS: Mapping[str, Callable[[int, int], NDArray[np.uint64]]] = {"uniform": uniform, "skewed": skewed}
 Words = NDArray[np.uint64]
 
