@@ -117,7 +117,9 @@ class _Parquet:
         ]
         shared = sum(page.unpacked for each in read for page in each if page.is_dictionary)
         rows = MOST_ROWS if found and _is_local(self.file) else FEW_ROWS
-        while rows > FEW_ROWS and sum(most_bytes(each, rows) for each in read) > BATCH_BYTES:
+        # A large page is unpacked whole, however few of its rows are read.
+        most = max(BATCH_BYTES, 2 * sum(most_bytes(each, 1) for each in read))
+        while rows > FEW_ROWS and sum(most_bytes(each, rows) for each in read) > most:
             rows //= 2
         return rows_at_once(shared, rows)
 

@@ -220,6 +220,7 @@ def groups(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
         return are_apart
 
     candidates = matcher.candidates(values.first, connect if matcher.exact is None else None)
+
     def everyone(documents: Numbers) -> NDArray[np.bool_]:
         return np.ones(len(documents), dtype=np.bool_)
 

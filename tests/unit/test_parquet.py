@@ -365,7 +365,7 @@ def test_rows_that_share_a_text_are_read_up_to_a_multiple_of_the_files_bytes(tmp
         for last in parquet_records(Source("x", "x"), file, InputOptions(**options), print):
             lines += isinstance(last, Raw)
     most = max(256 << 20, size << 15)
-    assert most < lines * len(words) < most + 3 * len(words)
+    assert most < lines * len(words) < most + 10 * len(words)  # a batch more
     said = "it cannot be read further: its rows share values, and those so far have"
     assert (last.line, last.reason[: len(said)]) == (lines + 1, said)
     assert (
@@ -426,7 +426,9 @@ def test_the_most_bytes_of_some_rows_are_those_of_all_pages_that_they_may_be_in(
     column = [Page(is_dictionary=False, unpacked=size, packed=0, rows=n) for size, n in sizes]
     windows = [range(first, end) for end in range(1, len(sizes) + 1) for first in range(end)]
     # Rows in pages `first` to `end` - 1 fill all between the outer ones.
-    possible = [each for each in windows if len(each) == 1 or sum(sizes[i][1] for i in each[1:-1]) <= rows - 2]
+    possible = [
+        each for each in windows if len(each) == 1 or sum(sizes[i][1] for i in each[1:-1]) <= rows - 2
+    ]
     assert most_bytes(column, rows) == max((sum(sizes[i][0] for i in each) for each in possible), default=0)
 
 
