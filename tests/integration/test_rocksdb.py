@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -10,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -327,6 +328,26 @@ def test_a_reader_leaves_no_files_behind(url: str, tmp_path: Path, monkeypatch: 
     with pytest.raises(TablesMissing):
         open_store(f"{url}-elsewhere", "read")
     assert list(scratch.iterdir()) == []
+
+
+def test_what_a_killed_reader_left_is_removed_by_the_next(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_store(url).close()
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    code = (
+        "import os, sys; from simhbase.stores import open_store; it = open_store(sys.argv[1], 'read'); "
+        "os.kill(os.getpid(), 9)"
+    )
+    command = [sys.executable, "-c", code, url]
+    killed = subprocess.run(command, check=False, env=os.environ | {"TMPDIR": str(temporary)})
+    assert killed.returncode == -signal.SIGKILL
+    left = set(temporary.iterdir())
+    assert left
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    with closing(open_store(url, "read")):
+        assert left.isdisjoint(temporary.iterdir())
 
 
 def test_a_reader_of_a_dropped_store_says_that_it_is_gone(url: str, opened: Callable[..., Store]) -> None:

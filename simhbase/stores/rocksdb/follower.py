@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
-import weakref
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from tempfile import mkdtemp
 
 from rocksdict import AccessType, Options, Rdict
 
@@ -20,17 +16,12 @@ from simhbase.stores.rocksdb.integrity import Growth, data_files, growth_of, req
 from simhbase.stores.rocksdb.memory import Memory
 from simhbase.stores.rocksdb.note import REMEDY
 from simhbase.stores.rocksdb.options import CONFIGURATION, open_rdict
+from simhbase.stores.rocksdb.temporary import TemporaryFolder
 
 PATIENCE = 20.0  # seconds in which the writer leaves the files alone for as long as an opening takes
 _PAUSE = 0.01  # seconds
 SETTLED_NS = 2_000_000_000
 NEVER = -1
-
-
-def _remove_folder(folder: str, process: int) -> None:
-    """Removes a temporary folder, unless this process was forked from its creator."""
-    if process == os.getpid():
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Follower:
@@ -46,8 +37,8 @@ class Follower:
         self._url = url
         self._path = path
         with Failures("making a folder for temporary files to read", url):
-            self._folder = mkdtemp(prefix="simhbase-reader-")  # for the messages of RocksDB
-        self._end = weakref.finalize(self, _remove_folder, self._folder, os.getpid())
+            self._temporary = TemporaryFolder("reader")  # for the messages of RocksDB
+        self.close = self._temporary.remove
         self._links: Path | None = None
         self._seen = Growth((), ())
         self._settled = NEVER  # when the folder last changed, if it has no other files since
@@ -83,7 +74,7 @@ class Follower:
         with Failures("opening", self._url):
             self._seen = seen
             files = require_whole(self._url, self._path, partial(self._open_rdict, memory))
-            rdict = self._open_rdict(memory, options, AccessType.secondary(self._folder))
+            rdict = self._open_rdict(memory, options, AccessType.secondary(str(self._temporary.path)))
             database = Database(self._url, rdict, self._path, options, memory)
             # A flush deleted logs before they were replayed; their rows are in files now.
             self._catch_up(database)
@@ -101,7 +92,7 @@ class Follower:
             try:
                 return open_rdict(self._path, options, access, memory)
             except OSError:  # rocksdict writes a configuration file even for reading
-                self._links = Path(self._folder, LINKS)
+                self._links = self._temporary.path / LINKS
                 self._links.mkdir()
         _link_files(self._path, self._links)
         return open_rdict(self._links, options, access, memory)
@@ -131,9 +122,6 @@ class Follower:
                     self._seen = now
                     return database
         return self.open(database.options, database.memory)
-
-    def close(self) -> None:
-        self._end()
 
 
 def _changed(folder: Path) -> int:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from rocksdict import AccessType, Options, Rdict
 
 from simhbase.errors import StoreFailed
 from simhbase.stores.rocksdb.note import REMEDY, require_as_noted
 from simhbase.stores.rocksdb.options import database_options
+from simhbase.stores.rocksdb.temporary import TemporaryFolder
 
 _DAMAGE = re.compile(r"Corruption|No such file|Is a directory|Not a directory|Input/output error")
 # The first record of a log: checksum, length and type; then the sequence number of its first write.
@@ -76,9 +76,10 @@ def require_whole(url: str, path: Path, open_rdict: Callable[[Options, AccessTyp
     Takes 0.15 s for 1,000 files. Raises StoreFailed, and the exceptions of rocksdict.
     """
     require_as_noted(url, path)
-    with TemporaryDirectory(prefix="simhbase-reader-") as no_logs:
+    no_logs = TemporaryFolder("reader")
+    try:
         options = database_options()
-        options.set_wal_dir(no_logs)  # the opening after this one replays the logs
+        options.set_wal_dir(str(no_logs.path))  # the opening after this one replays the logs
         opened = open_rdict(options, AccessType.read_only(error_if_log_file_exist=False))
         try:
             written = opened.latest_sequence_number()
@@ -86,6 +87,8 @@ def require_whole(url: str, path: Path, open_rdict: Callable[[Options, AccessTyp
             files = data_files(opened)
         finally:
             opened.close()
+    finally:
+        no_logs.remove()
     logs = sorted(path.glob("*.log"), key=lambda file: int(file.stem))
     if not any(int(log.stem) >= oldest for log in logs):
         raise StoreFailed(

@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import cast
 
 from rocksdict import AccessType, DBRecoveryMode, Options, Rdict, RdictIter, ReadOptions
@@ -29,6 +28,7 @@ from simhbase.stores.rocksdb.memory import Memory, memory_for
 from simhbase.stores.rocksdb.note import NOTE, REMEDY, is_closed, require_as_noted
 from simhbase.stores.rocksdb.options import SCANNING, database_options, open_rdict
 from simhbase.stores.rocksdb.store import RocksStore
+from simhbase.stores.rocksdb.temporary import TemporaryFolder
 
 _PROBED = 64  # bytes of a key: what distinguishes most of them
 _OPEN_FILES = 256  # at a time: a file that cannot be opened is noticed when it is read
@@ -87,7 +87,7 @@ class Remains:
         self._note = note
         self._noted: set[str] = set()
         self._memory = memory_for(options_of(url), holds_filters=False)
-        self._temporary = TemporaryDirectory(prefix="simhbase-salvage-")
+        self._temporary = TemporaryFolder("salvage")
         self._is_doubted = False  # the manifest
         self._views: list[_View] = []
         try:
@@ -118,7 +118,7 @@ class Remains:
 
     def _check_logs(self) -> None:
         """Notes damaged logs. They are replayed into an empty database, which no other damage disturbs."""
-        folder, options = Path(self._temporary.name, "logs"), database_options()
+        folder, options = Path(self._temporary.path, "logs"), database_options()
         options.create_if_missing(True)
         Rdict(str(folder), options).close()
         for log in folder.glob("*.log"):
@@ -150,7 +150,7 @@ class Remains:
 
     def _linked(self, name: str) -> Path:
         """A new folder with links to the data files, and copies of those that RocksDB may write."""
-        folder = Path(self._temporary.name, name)
+        folder = Path(self._temporary.path, name)
         folder.mkdir()
         for file in self._path.iterdir():
             if file.suffix == ".sst":
@@ -225,7 +225,7 @@ class Remains:
     def close(self) -> None:
         for view in self._views:
             view.close()
-        self._temporary.cleanup()
+        self._temporary.remove()
 
 
 class _View:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from tempfile import gettempdir, mkdtemp
+from tempfile import gettempdir
 from typing import cast
 
 from rocksdict import (
@@ -25,8 +22,8 @@ from rocksdict import (
 )
 
 from simhbase.errors import SimhbaseError
+from simhbase.stores.rocksdb.temporary import TemporaryFolder
 
-_PREFIX = "simhbase-scratch-"
 _CACHE = 16 << 20  # bytes, of blocks and of filters: those of 13 million ids
 _WRITE_BUFFER = 8 << 20
 
@@ -34,30 +31,24 @@ _WRITE_BUFFER = 8 << 20
 class Scratch:
     """Bytes by keys, in a folder among temporary files, with a bounded amount of memory.
 
-    The folder is removed with this object; that of a process that was killed by the next one. Raises
-    SimhbaseError naming the folder where it cannot be written or read.
+    The folder is removed with this object. Raises SimhbaseError naming the folder where it cannot be written
+    or read.
     """
 
     def __init__(self) -> None:
-        top = Path(gettempdir())
         try:
-            _remove_abandoned(top)
-            self._folder, lock = _locked_folder(top)
-        except OSError as error:
-            raise self._failed(top, error) from error
-        try:
-            self._rdict = Rdict(str(self._folder / "map"), _options())
+            self._folder = TemporaryFolder("scratch")
+            self._rdict = Rdict(str(self._folder.path / "map"), _options())
         except Exception as error:  # rocksdict raises bare ones
-            _remove(self._folder, lock, os.getpid())
-            raise self._failed(top, error) from error
-        self._end = weakref.finalize(self, _close, self._rdict, self._folder, lock, os.getpid())
+            raise self._failed(error) from error
+        self._end = weakref.finalize(self, _close, self._rdict, self._folder, os.getpid())
 
     def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Values, None where a key is absent."""
         try:
             return cast(list[bytes | None], self._rdict.get(list(keys)))
         except Exception as error:
-            raise self._failed(self._folder.parent, error) from error
+            raise self._failed(error) from error
 
     def put(self, values: Mapping[bytes, bytes]) -> None:
         batch = WriteBatch(raw_mode=True)
@@ -65,13 +56,13 @@ class Scratch:
             deque(map(batch.put, values, values.values()), maxlen=0)
             self._rdict.write(batch, _WRITES)
         except Exception as error:
-            raise self._failed(self._folder.parent, error) from error
+            raise self._failed(error) from error
 
     @staticmethod
-    def _failed(folder: Path, error: Exception) -> SimhbaseError:
+    def _failed(error: Exception) -> SimhbaseError:
         return SimhbaseError(
-            f"cannot keep ids in {folder}, by which those that come twice are found: {error}. Make room "
-            "there, or name another folder with TMPDIR"
+            f"cannot keep ids in {gettempdir()}, by which those that come twice are found: {error}. Make "
+            "room there, or name another folder with TMPDIR"
         )
 
 
@@ -102,37 +93,8 @@ def _unlogged() -> WriteOptions:
 _WRITES = _unlogged()
 
 
-def _locked_folder(top: Path) -> tuple[Path, int]:
-    """A new folder, and the descriptor that holds its lock until this process ends."""
-    while True:
-        folder = Path(mkdtemp(prefix=_PREFIX, dir=top))
-        lock = os.open(folder, os.O_RDONLY)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if folder.exists():  # another process may have found it before it was locked
-            return folder, lock
-        os.close(lock)
-
-
-def _remove_abandoned(top: Path) -> None:
-    for folder in top.glob(f"{_PREFIX}*"):
-        with suppress(OSError):  # of another user, or gone
-            lock = os.open(folder, os.O_RDONLY)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(lock)
-
-
-def _close(rdict: Rdict, folder: Path, lock: int, process: int) -> None:
+def _close(rdict: Rdict, folder: TemporaryFolder, process: int) -> None:
     if process == os.getpid():
         with suppress(Exception):  # writes what is in memory, which a full disk has no room for
             rdict.close()
-    _remove(folder, lock, process)
-
-
-def _remove(folder: Path, lock: int, process: int) -> None:
-    """Removes a folder of this process, not of the one that it was forked from."""
-    if process == os.getpid():
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+    folder.remove()

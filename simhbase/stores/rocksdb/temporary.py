@@ -1,0 +1,49 @@
+"""Folders among temporary files that end with their process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import weakref
+from contextlib import suppress
+from fcntl import LOCK_EX, LOCK_NB, flock
+from pathlib import Path
+from tempfile import gettempdir, mkdtemp
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # opening a pipe of that name would wait
+
+
+class TemporaryFolder:
+    """A new folder of this user alone, locked while it is used.
+
+    It is removed by `remove`, at the latest with this object; that of a process that was killed by the next
+    process of this user that makes a folder of the same kind. Raises OSError.
+    """
+
+    def __init__(self, kind: str) -> None:
+        top, prefix = Path(gettempdir()), f"simhbase-{kind}-"
+        for folder in top.glob(f"{prefix}*"):
+            with suppress(OSError):  # it is in use, no folder, of another user, or gone
+                lock = os.open(folder, _FOLDER)
+                try:
+                    if os.fstat(lock).st_uid == os.geteuid():
+                        flock(lock, LOCK_EX | LOCK_NB)
+                        shutil.rmtree(folder, ignore_errors=True)
+                finally:
+                    os.close(lock)
+        while True:
+            self.path = Path(mkdtemp(prefix=prefix, dir=top))
+            lock = os.open(self.path, _FOLDER)
+            with suppress(OSError):  # a file system without locks: then nobody removes it
+                flock(lock, LOCK_EX)
+            if self.path.exists():  # another process may have found it before it was locked
+                break
+            os.close(lock)
+        self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
+
+
+def _remove(folder: Path, lock: int, process: int) -> None:
+    """Removes a folder of this process, not of the one that it was forked from."""
+    if process == os.getpid():
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)

@@ -1,0 +1,51 @@
+"""Folders among temporary files: removed by their process, or after it was killed by the next one."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from simhbase.stores.rocksdb.temporary import TemporaryFolder
+
+
+@pytest.fixture
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_it_is_private_and_ends_with_its_object(top):
+    folder = TemporaryFolder("test")
+    assert list(top.iterdir()) == [folder.path]
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    (folder.path / "file").touch()
+    del folder
+    assert list(top.iterdir()) == []
+
+
+def test_one_in_use_and_those_of_other_kinds_stay(top):
+    first, other = TemporaryFolder("test"), top / "simhbase-other-1"
+    other.mkdir()
+    second = TemporaryFolder("test")
+    assert set(top.iterdir()) == {first.path, second.path, other}
+
+
+def test_what_is_no_folder_of_this_user_is_left_alone_and_waited_for_by_nobody(top, monkeypatch):
+    """A pipe whose name another user has chosen held the process for ever."""
+    target = top / "kept"
+    target.mkdir()
+    os.mkfifo(top / "simhbase-test-pipe")
+    (top / "simhbase-test-link").symlink_to(target)
+    (top / "simhbase-test-file").touch()
+    before = set(top.iterdir())
+    TemporaryFolder("test").remove()
+    assert set(top.iterdir()) == before
+    abandoned = top / "simhbase-test-abandoned"
+    abandoned.mkdir()
+    with monkeypatch.context() as another_user:
+        another_user.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        TemporaryFolder("test").remove()
+    assert abandoned.exists()
+    TemporaryFolder("test").remove()
+    assert set(top.iterdir()) == before
