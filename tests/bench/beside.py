@@ -22,11 +22,10 @@ import orjson
 from datasketch import MinHash, MinHashLSH
 from simhash import Simhash, SimhashIndex
 
-from simhbase.jobs.matching import MatchCriteria
 from simhbase.profile import make_profile
+from simhbase.quality.changes import by_dedup, by_store
 from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.pairs import TextPairs
-from simhbase.quality.schemes import fingerprint_texts, pairs_found_by
 from simhbase.text.jaccard import shingle_sets
 from simhbase.text.normalise import normalise
 from tests.bench.kinds import Documents, kinds
@@ -88,8 +87,11 @@ def compared(title: str, texts: list[str]) -> list[list[Cell]]:
     words = words_of(texts)
     triples = similar_pairs(shingle_sets(texts, "chars:3"), LOOKED_AT)
     found: dict[str, Pairs | None] = {
-        "`dedup`, `match`": by_dedup(texts),
-        **{f"`{name}`": by_store(texts, name) for name in ("complete", "default")},
+        "`dedup`, `match`": as_set(by_dedup(None, 1)(texts)),
+        **{
+            f"`{name}`": as_set(by_store(make_profile({}, name), 1)(texts))
+            for name in ("complete", "default")
+        },
         "datasketch": by_datasketch(texts),
         "text-dedup": by_text_dedup(texts),
         "simhash": by_simhash(words),
@@ -132,20 +134,6 @@ def share(part: int, whole: int) -> Cell:
 
 def as_set(pairs: TextPairs) -> Pairs:
     return set(zip(pairs.left.tolist(), pairs.right.tolist(), strict=True))
-
-
-def by_dedup(texts: Sequence[str]) -> Pairs:
-    """The pairs that `dedup` and `match` find: candidates by their bands, compared exactly."""
-    criteria, least = MatchCriteria.exact(None, None)
-    (fingerprinted,) = fingerprint_texts(texts, [criteria.profile], 1)
-    found = fingerprinted.found(criteria.chosen.pairs(fingerprinted.fingerprints, criteria.bounds))
-    return as_set(found.where(shingle_sets(texts).similarity(found.left, found.right) >= least))
-
-
-def by_store(texts: Sequence[str], preset: str) -> Pairs:
-    profile = make_profile({}, preset)
-    (fingerprinted,) = fingerprint_texts(texts, [profile], 1)
-    return as_set(pairs_found_by(profile, fingerprinted, None))
 
 
 def by_datasketch(texts: Sequence[str]) -> Pairs:
