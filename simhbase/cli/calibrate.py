@@ -91,6 +91,10 @@ def calibrate(
     Ends with the command to create the store: of the settings that certainly reach the goal the cheapest, by
     rows per document and rows read per lookup.
 
+    "changes" shows what thresholds mean for these texts: some are changed, and looked for among all. A row
+    has the similarity that the change leaves (median; --min-similarity and threshold are compared with it),
+    and the share of the copies that stores find, by profile, and that dedup finds.
+
     If most texts are short (140 characters), settings for short texts are compared, too, and similarity is
     that of character pairs. Shares are percentages with 95 % intervals; a goal is certainly reached if the
     lower end of the interval reaches it.
@@ -107,6 +111,11 @@ def calibrate(
     output.summary(calibration_dict(found, everything=everything or output.as_json))
     if not everything:
         output.hint(f"{len(found.figures)} settings were measured: --all shows them")
+    if found.changes:
+        output.hint(
+            "changes: the similarity that each leaves (median), and the share of copies found; a threshold "
+            "above the similarity leaves out most"
+        )
     if profile_file:
         write_profile_file(profile_file, found.profile)
     if plots := arguments["plots"]:

@@ -17,6 +17,7 @@ from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.drawers.components import merge_components
 from simhbase.errors import BadInput, UsageError
 from simhbase.profile import Profile, make_profile
+from simhbase.quality.changes import Finder, MatchedChange, by_dedup, by_store, matched_changes
 from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
 from simhbase.quality.pairs import TextPairs
@@ -47,6 +48,7 @@ WIDER = range(4, MOST_BITS + 1)
 # row that is written and stored.
 CANDIDATES_PER_ROW = 10
 OF_SHORT_TEXTS = (SIMILAR_SHORT, RIGHT_SHORT)
+COMPARED = ("default", "complete", "short")  # presets beside the recommendation
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ class Figures(Quality):
 @dataclass(frozen=True)
 class Calibration:
     """Result of a calibration. figures: all measurements; reached: True if the recommendation reaches the
-    goal; counts: rejected records and unreadable sources, by kind."""
+    goal; counts: rejected records and unreadable sources, by kind; changes: how often texts of the sample
+    match copies with known changes, in stores and by `dedup`."""
 
     sample: Sample
     goal: Goal
@@ -115,6 +118,7 @@ class Calibration:
     recommended: Figures
     reached: bool
     counts: Counts = field(default_factory=Counts)
+    changes: Sequence[MatchedChange] = ()
 
     @property
     def surely_reached(self) -> bool:
@@ -204,7 +208,17 @@ def calibrate(
     found = recommend(drawn, goal, inputs.threads, pairs, inputs.watcher)
     if plots:
         draw(found, plots)
-    return replace(found, counts=rejects.counts)
+    changes = matched_changes(drawn.texts, finders(found.profile, inputs.threads), seed)
+    return replace(found, counts=rejects.counts, changes=changes)
+
+
+def finders(recommended: Profile, threads: int) -> dict[str, Finder]:
+    """Ways to find near-duplicates, with which changed copies are looked for."""
+    stores = {name: make_profile({}, name) for name in COMPARED} | {"recommended": recommended}
+    return {
+        **{name: by_store(profile, threads) for name, profile in stores.items()},
+        "dedup": by_dedup(None, threads),
+    }
 
 
 def least_similarities(

@@ -74,5 +74,6 @@ def calibration_dict(calibration: Calibration, *, everything: bool = True) -> Ma
             "surely_reaches_goal": calibration.surely_reached,
             "command": command(best),
         },
+        "changes": [change.as_dict() for change in calibration.changes],
         **settings,
     }

@@ -142,6 +142,20 @@ def test_what_calibrate_measured_is_what_evaluate_measures(
     assert found["recall"]["0.8-0.9"] == measured["recall"]["0.8-0.9"]
 
 
+def test_changed_copies_are_found_as_their_similarity_says(calibration):
+    changes = calibration["changes"]
+    assert [each["change"] for each in changes[:5]] == [
+        f"{n} % of the words changed" for n in (1, 2, 5, 10, 20)
+    ]
+    similarities = [each["similarity"] for each in changes[:5]]
+    assert similarities == sorted(similarities, reverse=True)
+    for each in changes:
+        assert each.keys() == {"change", "similarity", "default", "complete", "short", "recommended", "dedup"}
+        assert each["dedup"]["pairs"] == 300
+        # Half of the copies are as similar as the median, and dedup finds what reaches its threshold.
+        assert (each["dedup"]["value"] >= 0.5) == (each["similarity"] >= 0.65)
+
+
 def test_every_layout_of_a_wider_search_has_its_price(calibration):
     by_k = {}
     for layout in calibration["layouts"]:
@@ -162,6 +176,9 @@ def test_people_are_shown_the_recommendation_first_and_the_rest_when_they_ask(ha
     assert best < settings
     assert len(lines) == settings + 1 + 1 + 10  # the columns' names, and the settings
     assert b"--all shows them" in done.stderr
+    (changes,) = (number for number, line in enumerate(lines) if line.startswith("changes"))
+    assert best < changes == settings - 9
+    assert b"a threshold above the similarity leaves out most" in done.stderr
     assert done.stderr.decode().splitlines()[-1] == (
         "recommended for a store of 600 documents, as in the corpus: use --documents N for a larger one"
     )

@@ -1,5 +1,6 @@
 """The pages of docs: their examples do what they show, and they are a site whose links lead somewhere."""
 
+import csv
 import doctest
 import re
 import shutil
@@ -116,3 +117,22 @@ def test_the_figures_of_the_page_on_quality_are_those_of_its_tables():
     shown = set(figure.findall(page("docs/quality.md")))
     assert len(shown) > 50
     assert shown <= set(figure.findall(tables))
+
+
+def test_the_changes_that_still_match_are_those_of_their_table() -> None:
+    text = page("docs/choosing.md").partition("## Which changes still match\n")[2].partition("\n## ")[0]
+    with (ROOT / "docs" / "quality" / "which-changes-still-match.csv").open(encoding="utf-8") as file:
+        measured = {(row["texts"], row["words"], row["change"]): row for row in csv.DictReader(file)}
+    lines = re.findall(r"^\| (.*) \|$", text, re.MULTILINE)
+    by_change = [line.split(" | ") for line in lines if line[0].isdigit() or line.startswith("a ")]
+    assert len(by_change) == 14
+    for number, (change, similarity, *shares) in enumerate(by_change):
+        row = measured[("English documentation", "Chinese news")[number // 7], "300", change]
+        assert similarity == f"{row['similarity']} ({row['lowest tenth']}-{row['highest tenth']})"
+        assert shares == [row[way].split()[0] for way in ("default", "complete", "short", "dedup")]
+    head = next(line.split(" | ") for line in lines if line.startswith("found by"))
+    changes = [measured["English documentation", "300", change] for change in head[1:]]
+    by_threshold = [line.split(" | ") for line in lines if line.startswith(("store, ", "`"))]
+    ways = [way for way in changes[0] if way.startswith(("default", "complete", "dedup"))]
+    given = sorted(shares for _, *shares in by_threshold)
+    assert given == sorted([row[way].split()[0] for row in changes] for way in ways)
