@@ -26,7 +26,7 @@ def milliseconds(moment: Moment, now: int) -> int:
     """A past time in milliseconds since 1970. Raises UsageError if it is invalid or in the future."""
     found = _at(moment, now, -1, "a time ago")
     if found > now:
-        raise UsageError(f"{moment} is in the future: give a time in the past")
+        raise UsageError(f"{_shown(moment)} is in the future: give a time in the past")
     return found
 
 
@@ -34,9 +34,9 @@ def milliseconds_to_come(moment: Moment, now: int) -> int:
     """A future time in milliseconds since 1970. Raises UsageError if it is invalid or past."""
     found = _at(moment, now, 1, "a time from now")
     if found <= now:
-        raise UsageError(f"{moment} is in the past: give a time in the future")
+        raise UsageError(f"{_shown(moment)} is in the past: give a time in the future")
     if found > LATEST:
-        raise UsageError(f"{moment!r} is out of range: leave it out for an entry that never ends")
+        raise UsageError(f"{_shown(moment)} is out of range: leave it out for an entry that never ends")
     return found
 
 
@@ -77,7 +77,9 @@ def of_text(text: str, zone: tzinfo | None = None) -> datetime | timedelta:
 
 def _at(moment: Moment, now: int, sign: int, means: str) -> int:
     if not isinstance(moment, Moment):
-        raise UsageError(f"{moment!r} is not a time: give a datetime, a text, or a timedelta for {means}")
+        raise UsageError(
+            f"{_shown(moment)} is not a time: give a datetime, a text, or a timedelta for {means}"
+        )
     try:
         found = of_text(moment) if isinstance(moment, str) else moment
         if isinstance(found, datetime):
@@ -86,4 +88,11 @@ def _at(moment: Moment, now: int, sign: int, means: str) -> int:
     except (OverflowError, ValueError, OSError) as error:
         if isinstance(error, UsageError):
             raise
-        raise UsageError(f"{moment!r} is out of range") from error
+        raise UsageError(f"{_shown(moment)} is out of range") from error
+
+
+def _shown(moment: object) -> str:
+    """A time as messages show it: as `of_text` reads it, if it can be, and as people write durations."""
+    if isinstance(moment, date):  # also a datetime
+        return moment.isoformat().replace("+00:00", "Z")
+    return str(moment) if isinstance(moment, str | timedelta) else repr(moment)

@@ -1,7 +1,7 @@
 """Documents by when they were last written, in stores of every kind."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from secrets import token_hex
 
 import pytest
@@ -13,7 +13,7 @@ from simhbase.index import Index, open_index
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import writer_for
 from simhbase.model import Query
-from simhbase.moment import milliseconds
+from simhbase.moment import milliseconds, milliseconds_to_come
 from simhbase.profile import Profile
 from simhbase.stores.base import Store, keeps_hints, now
 from tests.contract.conftest import Backend
@@ -148,6 +148,29 @@ def test_a_moment_that_is_to_come_is_refused(moment):
             Administrator(index).delete_older_than(moment)
         with pytest.raises(UsageError, match="is in the future"):
             found(index, moment)
+
+
+@pytest.mark.parametrize(
+    ("convert", "moment", "said"),
+    [
+        (milliseconds, datetime(2999, 1, 1, 8, tzinfo=UTC), "2999-01-01T08:00:00Z is in the future"),
+        (milliseconds, datetime(2999, 1, 1, 8, 0, 0, 500000), "2999-01-01T08:00:00.500000 is in the future"),
+        (milliseconds, "2999-01-01", "2999-01-01 is in the future"),
+        (milliseconds, timedelta(days=-3), "-3 days, 0:00:00 is in the future"),
+        (milliseconds, timedelta.max, "999999999 days, 23:59:59.999999 is out of range"),
+        (milliseconds, date(2020, 1, 1), "2020-01-01 is not a time: give a datetime"),
+        (
+            milliseconds_to_come,
+            datetime.max.replace(tzinfo=UTC),
+            "9999-12-31T23:59:59.999999Z is out of range",
+        ),
+        (milliseconds_to_come, datetime(2020, 1, 1, tzinfo=UTC), "2020-01-01T00:00:00Z is in the past"),
+    ],
+)
+def test_a_wrong_moment_is_shown_as_one_can_be_given(convert, moment, said):
+    with pytest.raises(UsageError) as refused:
+        convert(moment, now())
+    assert str(refused.value).startswith(said)
 
 
 def test_what_is_now_is_not_to_come():
