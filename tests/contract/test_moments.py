@@ -157,7 +157,7 @@ def test_a_moment_that_is_to_come_is_refused(moment):
         (milliseconds, datetime(2999, 1, 1, 8, 0, 0, 500000), "2999-01-01T08:00:00.500000 is in the future"),
         (milliseconds, "2999-01-01", "2999-01-01 is in the future"),
         (milliseconds, timedelta(days=-3), "-3 days, 0:00:00 is in the future"),
-        (milliseconds, timedelta.max, "999999999 days, 23:59:59.999999 is out of range"),
+        (milliseconds_to_come, timedelta.max, "999999999 days, 23:59:59.999999 is out of range"),
         (milliseconds, date(2020, 1, 1), "2020-01-01 is not a time: give a datetime"),
         (
             milliseconds_to_come,
