@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import EFBIG
 from io import SEEK_END, RawIOBase
-from itertools import count, islice, pairwise, repeat
+from itertools import count, islice, repeat
 from typing import Any, BinaryIO, Literal
 
 from simhbase.corpus.arrow_sizes import Message, blocks, message_at
@@ -343,24 +342,17 @@ class _Column:
 
 
 def _values(texts: Any, most: int) -> list[bytes | TooLong | None]:
-    from pyarrow import large_binary
+    from pyarrow import compute, large_binary
 
-    return _bytes_of(texts.cast(large_binary()), most)
-
-
-def _bytes_of(array: Any, most: int = sys.maxsize) -> list[Any]:
-    """The values of an array of large_binary: bytes, None for null, TooLong for more than `most` bytes."""
-    _, bounds, data = array.buffers()
-    ends = memoryview(bounds)[8 * array.offset :].cast("q")[: len(array) + 1].tolist()
-    values = memoryview(data or b"")
-    found: list[Any] = [
-        TooLong(end - begin) if end - begin > most else bytes(values[begin:end])
-        for begin, end in pairwise(ends)
+    texts = texts.cast(large_binary())
+    lengths = compute.binary_length(texts)
+    if (compute.max(lengths).as_py() or 0) <= most:
+        found: list[bytes | TooLong | None] = texts.to_pylist()
+        return found
+    return [
+        TooLong(size) if size is not None and size > most else texts[row].as_py()
+        for row, size in enumerate(lengths.to_pylist())
     ]
-    if array.null_count:
-        is_there = array.is_valid().to_pylist()
-        found = [value if there else None for value, there in zip(found, is_there, strict=True)]
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,7 +477,9 @@ def json_values(array: Any) -> list[Any]:
     except (ArrowInvalid, ArrowNotImplementedError):  # Python can format what Arrow cannot
         return [_json_value(value.as_py()) for value in array]
     if types.is_large_binary(array.type):
-        return [None if each is None else each.decode(errors="backslashreplace") for each in _bytes_of(array)]
+        return [
+            None if each is None else each.decode(errors="backslashreplace") for each in array.to_pylist()
+        ]
     values: list[Any] = array.to_pylist()
     return [_json_value(value) for value in values] if types.is_nested(array.type) else values
 

@@ -318,7 +318,7 @@ class _LoadRun:
         trim: Trim = without_content
         if self._job.unique or self._job.new:
             trim, inputs = unique_trim(inputs)
-        work = fingerprinting(inputs.options, self._index, trim)
+        work = replace(fingerprinting(inputs.options, self._index, trim), counts_kinds=True)
         return inputs.each(work, partial(self._checkpoints.remaining, seen=seen))
 
     def _store(self, batch: Batch, chunks: int) -> list[Match | None]:

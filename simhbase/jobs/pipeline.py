@@ -87,13 +87,15 @@ class ChunkFingerprinter:
     """Chunk -> Batch.
 
     fingerprinter: None if records have fingerprints already. trim: drops what is no longer needed of a
-    record; keeps_rejected: keep trimmed records without a fingerprint, too.
+    record; keeps_rejected: keep trimmed records without a fingerprint, too; counts_kinds: of texts, for the
+    hints of a load.
     """
 
     parser: Parser
     fingerprinter: Fingerprinter | None
     trim: Callable[[Record], Record]
     keeps_rejected: bool = False
+    counts_kinds: bool = False
 
     def __call__(self, chunk: ReadItems) -> Batch:
         items = self.parser.parse(chunk)
@@ -104,13 +106,14 @@ class ChunkFingerprinter:
             return Batch(trimmed, fingerprints, parsed=len(records))
         texts = [record.text or "" for record in records]
         found = self.fingerprinter.fingerprint_many(texts)
+        kinds = Kinds.of(texts) if self.counts_kinds else NOTHING
         if len(records) == len(items) and not any(found.reasons):
             usable: list[Record | Reject] = list(map(self.trim, records))
-            return Batch(usable, found.fingerprints, parsed=len(records), kinds=Kinds.of(texts))
+            return Batch(usable, found.fingerprints, parsed=len(records), kinds=kinds)
         reasons = iter(found.reasons)
         usable = [self._usable(item, next(reasons)) if isinstance(item, Record) else item for item in items]
         fingerprints = found.fingerprints[found.accepted]
-        return Batch(usable, fingerprints, parsed=len(records), kinds=Kinds.of(texts))
+        return Batch(usable, fingerprints, parsed=len(records), kinds=kinds)
 
     def _usable(self, record: Record, reason: str | None) -> Record | Reject:
         """The trimmed record, or a reject if there is a reason why it has no fingerprint."""
