@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from simhbase.model import AddReport, Claim, Fingerprint, Lookup, Match, Muted, Stats
+from simhbase.model import AddReport, Claim, Fingerprint, Group, Lookup, Match, Muted, Stats
 from simhbase.wire import Problem
 
 
@@ -28,6 +28,23 @@ class Neighbours:
     matches: tuple[Match, ...]
     truncated: bool
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupList:
+    """Groups of stored documents, largest first. truncated: there are more, or one of them has more members
+    than are listed; found: number of all groups; duplicates: documents in them, without the first of each;
+    documents: number compared; muted, lost_sketches: numbers left out because they are muted, or have no
+    sketch; read_at: documents written since then may be missing."""
+
+    groups: tuple[Group, ...]
+    truncated: bool
+    found: int
+    duplicates: int
+    documents: int
+    muted: int
+    lost_sketches: int
+    read_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, ClassVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -117,6 +117,15 @@ class StoredRequest(FilteredRequest, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=PAGE)] = PAGE
 
 
+class GroupsRequest(FilteredRequest, frozen=True):
+    """The groups of stored documents. min_size: documents of a group; limit: groups of the answer; chains:
+    groups are connected components."""
+
+    min_size: Annotated[int, Meta(ge=2)] = 2
+    limit: Annotated[int, Meta(ge=1, le=PAGE)] = 100
+    chains: bool = False
+
+
 class DocumentRequest(AnyRequest, frozen=True):
     """A stored document."""
 
@@ -180,11 +189,21 @@ def from_address(given: Iterable[tuple[str, str]], kind: type[AnyRequest]) -> di
         if name in kind.repeated:
             several.setdefault(name, []).append(value)
         else:
-            values[name] = _number(value) if name in ("k", "min_similarity", "limit") else value
+            values[name] = _CONVERTED.get(name, str)(value)
     return values | several
+
+
+def _truth(text: str) -> bool | str:
+    return text == "true" if text in ("true", "false") else text
 
 
 def _number(text: str) -> int | float | str:
     if re.fullmatch("-?[0-9]{1,9}", text):
         return int(text)
     return float(text) if re.fullmatch(r"-?[0-9]{1,9}\.[0-9]{1,99}", text) else text
+
+
+_CONVERTED: Mapping[str, Callable[[str], object]] = {
+    **dict.fromkeys(("k", "min_similarity", "limit", "min_size"), _number),
+    "chains": _truth,
+}

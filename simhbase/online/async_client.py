@@ -69,6 +69,7 @@ class AsyncClient:
     get = _awaited(Client.get)
     document = _awaited(Client.document)
     neighbours = _awaited(Client.neighbours)
+    groups = _awaited(Client.groups)
     compare = _awaited(Client.compare)
     features = _awaited(Client.features)
     explain = _awaited(Client.explain)

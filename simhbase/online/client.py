@@ -277,6 +277,21 @@ class Client:
             return Lookup(None, reason=UNKNOWN_ID)
         return Lookup(found.fingerprint, found.matches, found.truncated, found.reason)
 
+    def groups(
+        self,
+        min_size: int = 2,
+        *,
+        since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
+        chains: bool = False,
+        limit: int = 100,
+    ) -> answers.GroupList:
+        """Group the near-duplicates among the stored documents, like `Administrator.groups`, for a store that
+        is not too large. limit: groups of the answer, at most 1,000; the largest come first."""
+        given = _address(Query(since=since, tags=tags or {}))
+        given += [("min_size", str(min_size)), ("limit", str(limit)), ("chains", str(chains).lower())]
+        return self._call("GET", f"/v1/groups?{urlencode(given)}", answers.GroupList)
+
     def compare(self, left: str, right: str) -> Comparison:
         """Compare two texts under the store's profile."""
         return self._call("POST", "/v1/compare", Comparison, {"left": left, "right": right})

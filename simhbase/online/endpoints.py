@@ -61,6 +61,7 @@ ENDPOINTS = (
     ),
     Endpoint("GET", DOCUMENT, Service.get, "read", asked.DocumentRequest, StoredDocument),
     Endpoint("DELETE", DOCUMENT, Service.delete, "write", asked.DocumentRequest, answers.Deleted),
+    Endpoint("GET", "/v1/groups", Service.groups, "read", asked.GroupsRequest, answers.GroupList),
     Endpoint(
         "POST", "/v1/compare", Service.compare, "read", asked.CompareRequest, Comparison, comparing=True
     ),

@@ -10,10 +10,12 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import Literal
 
 import simhbase
 from simhbase.admin import Administrator
+from simhbase.admin.stats import estimated_documents
 from simhbase.errors import Overloaded
 from simhbase.index import Index
 from simhbase.index.reader import IDS_LIMIT
@@ -48,10 +50,11 @@ class Service:
         self._limits = limits
         self._lookups = SharedLookups(index, queue=limits.waiting)
         self._calls = Calls(limits.threads, limits.waiting, limits.seconds)
-        # Separate threads: claims wait for each other; comparing takes long; readiness must be answered
-        # even when many requests wait, and may hang.
+        # Separate threads: claims wait for each other; comparing and grouping take long; readiness must be
+        # answered even when many requests wait, and may hang.
         self._claims = Calls(limits.threads, limits.waiting, limits.seconds)
         self._comparing = Calls(limits.comparing_threads, limits.comparing_waiting, limits.seconds)
+        self._grouping = Calls(1, limits.comparing_waiting, limits.seconds)
         self._checks = Calls(1, 1, READY_SECONDS)
         self._ready: tuple[float, asyncio.Task[None]] | None = None  # monotonic time of its start
         self._counted: tuple[float, datetime, Stats] | None = None  # monotonic time, time, size
@@ -63,7 +66,7 @@ class Service:
         """Closes the index after the last request."""
         yield
         self._lookups.close()
-        for calls in (self._claims, self._calls, self._comparing, self._checks):
+        for calls in (self._claims, self._calls, self._comparing, self._grouping, self._checks):
             calls.close()
         self._index.close()
 
@@ -135,6 +138,33 @@ class Service:
         others = tuple(match for match in found.matches if match.id != given.id)
         return answers.Neighbours(given.id, found.fingerprint, others, found.truncated, found.reason)
 
+    async def groups(self, given: asked.GroupsRequest) -> answers.GroupList:
+        """Groups the near-duplicates among the stored documents, largest groups first. Reads all documents,
+        and is refused for a store that has too many."""
+        return await self._grouping.run(self._groups, given)
+
+    def _groups(self, given: asked.GroupsRequest) -> answers.GroupList:
+        most = self._limits.grouped
+        if (documents := estimated_documents(self._index.store)) > most:
+            raise TooLarge(
+                f"the store has about {documents:,} documents, and at most {most:,} are grouped for a "
+                "request: run 'simhbase groups'"
+            )
+        since, administrator = _time(given.since), Administrator(self._index)
+        with administrator.groups(given.min_size, since=since, tags=given.tags, chains=given.chains) as found:
+            listed = list(islice(found, given.limit))
+            members = max(1, self._limits.matches // given.limit)
+            return answers.GroupList(
+                tuple(replace(group, members=group.members[:members]) for group in listed),
+                len(listed) < len(found) or any(len(group.members) > members for group in listed),
+                len(found),
+                found.duplicates,
+                found.documents,
+                found.muted,
+                found.lost_sketches,
+                found.read_at,
+            )
+
     async def muted(self) -> answers.MutedList:
         """Returns the mute list: documents and fingerprints that are hidden from lookups."""
         return answers.MutedList(await self._calls.run(self._index.muted))
@@ -194,7 +224,10 @@ class Service:
         since = self._claims_since.values()
         gauges = {
             **self._index.gauges(),
-            "calls_pending": self._calls.pending + len(self._claims_since) + self._comparing.pending,
+            "calls_pending": self._calls.pending
+            + len(self._claims_since)
+            + self._comparing.pending
+            + self._grouping.pending,
             "lookups_waiting": self._lookups.waiting,
             "oldest_claim_seconds": time.monotonic() - min(since) if since else 0.0,
         }

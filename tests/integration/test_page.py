@@ -327,6 +327,30 @@ def test_browsing_begins_with_what_is_stored(at: Open, service: Service) -> None
     expect(listed).to_have_count(30)
 
 
+def test_groups_are_listed_largest_first(at: Open, service: Service) -> None:
+    opened = at(service)
+    page = opened.open()
+    page.get_by_role("link", name="Groups").click()
+    expect(page.get_by_role("heading", level=2)).to_have_text("3 groups")
+    expect(
+        page.get_by_text("1,010 documents were compared: 3 groups, with 1,003 documents beside")
+    ).to_be_visible()
+    expect(page.get_by_text("what was written since then may be missing")).to_be_visible()
+    found = page.locator("ol.matches > li")
+    expect(found).to_have_count(3)
+    expect(found.first).to_contain_text("1,001 documents")
+    expect(found.first.locator("ol.members li")).to_have_count(3)
+    found.first.get_by_role("button", name="Show 997 others").click()
+    expect(found.first.locator("ol.members li")).to_have_count(1000)
+    assert_readable(opened, "groups")
+    page.get_by_label("Documents of a group, at least").fill("3")
+    page.get_by_role("button", name="Group").click()
+    expect(found).to_have_count(2)
+    expect(found.last).to_contain_text("bridge/1")
+    found.last.get_by_role("link", name="bridge/2").click()
+    expect(page.get_by_role("heading", level=2)).to_contain_text("bridge/2")
+
+
 def test_an_empty_store_says_so_and_one_page_is_all(at: Open, tmp_path: Path) -> None:
     with serving(stored(tmp_path, [], Profile()), tmp_path) as service:
         page = at(service).open("#/document")
@@ -335,6 +359,8 @@ def test_an_empty_store_says_so_and_one_page_is_all(at: Open, tmp_path: Path) ->
         page.reload()
         expect(page.locator("ol.stored li")).to_have_text(["one"])
         expect(page.get_by_role("button", name="Show more")).to_have_count(0)
+        page.get_by_role("link", name="Groups").click()
+        expect(page.get_by_text("1 document was compared.")).to_be_visible()
 
 
 def test_a_layout_that_flips_bits_has_the_drawers_of_its_blocks(at: Open, tmp_path: Path) -> None:
@@ -578,18 +604,19 @@ def test_everything_is_reached_by_keyboard_with_a_visible_focus(at: Open, servic
         "Find",
         "Compare",
         "Browse",
+        "Groups",
         "Store",
         "ready",
         "File for: Text",
         "Text",
         "Find",
-        *reached[10:-2],
+        *reached[11:-2],
         "What are drawers?",
         "What was read for this",
     ]
-    assert reached[10:-2] == [
+    assert reached[11:-2] == [
         each
-        for match in ("bridge/1", *(name for name in reached[12:-2] if name.startswith("bridge")))
+        for match in ("bridge/1", *(name for name in reached[13:-2] if name.startswith("bridge")))
         for each in (match, f"Compare with the text of {match}")
     ]
     page.keyboard.press("Enter")
@@ -612,6 +639,7 @@ def test_a_phone_shows_everything_without_scrolling_aside(at: Open, service: Ser
         ("#/compare", "compare"),
         ("#/document/bridge%2F1", "document"),
         ("#/document", "browse"),
+        ("#/groups", "groups"),
         ("#/store", "store"),
     ):
         opened.open(view)

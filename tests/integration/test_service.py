@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,6 +14,11 @@ from urllib.parse import quote
 import pytest
 
 import simhbase
+from simhbase.online.asked import GroupsRequest
+from simhbase.online.failures import TooLarge
+from simhbase.online.metrics import ServiceMetrics
+from simhbase.online.service import Service as Operations
+from simhbase.online.settings import Limits, Settings
 from tests.command_line import texts
 from tests.service import Service, serving
 
@@ -283,6 +289,51 @@ def test_neighbours_are_the_others_near_a_document(service: Service) -> None:
     assert (answer["id"], answer["truncated"]) == ("first", False)
     for query in ("k=x", "k=-1", "min_similarity=nan", "since=yesterday", "since=5", "depth=2"):
         assert service.get(f"/v1/documents/first/neighbours?{query}").status == 422
+
+
+def test_groups_are_those_of_the_stored_documents(service: Service) -> None:
+    one, other = texts(2, seed=91)
+    documents = [("g/1", one), ("g/2", one.upper()), ("g/3", one), ("g/4", other), ("g/5", other)]
+    given = [{"id": name, "text": text, "tags": {"g": name[-1]}} for name, text in documents]
+    for each in given:  # one after the other: the first is the oldest
+        assert service.post("/v1/documents", each).status == 200
+    found = service.get("/v1/groups?limit=1000").json
+    groups = [each for each in found["groups"] if each["group"].startswith("g/")]
+    members = [{"id": name, "distance": 0, "similarity": None} for name in ("g/2", "g/3", "g/5")]
+    assert groups == [
+        {"group": "g/1", "size": 3, "members": members[:2]},
+        {"group": "g/4", "size": 2, "members": members[2:]},
+    ]
+    assert found["found"] == len(found["groups"])
+    assert (found["truncated"], found["lost_sketches"]) == (False, 0)
+    assert found["documents"] + found["muted"] >= len(documents)
+    tagged = service.get("/v1/groups?tag=g=1&chains=true").json
+    assert (tagged["documents"], tagged["groups"]) == (1, [])
+    with simhbase.Client(service.url) as client:
+        first = client.groups(limit=1)
+        assert first.truncated
+        assert len(first.groups) == 1
+        assert first.found > 1
+        assert client.groups(4, chains=True).groups == ()
+        assert client.groups(tags={"g": "1"}).documents == 1
+    for wrong in ("min_size=1", "min_size=x", "limit=0", "chains=yes", "since=yesterday", "k=2"):
+        assert service.get(f"/v1/groups?{wrong}").code == "invalid", wrong
+
+
+def test_a_store_that_is_too_large_is_not_grouped_for_a_request() -> None:
+    index = simhbase.open("memory:", create=simhbase.Profile(verify=False))
+    asked = Operations(index, Settings("memory:", limits=Limits(grouped=3, matches=2)), ServiceMetrics())
+
+    async def asks() -> None:
+        async with asked.lifespan(None):
+            index.add([simhbase.Document(each, ONE) for each in "abc"])
+            found = await asked.groups(GroupsRequest(limit=2))
+            assert (found.groups[0].size, len(found.groups[0].members), found.truncated) == (3, 1, True)
+            index.add([simhbase.Document("d", ONE)])
+            with pytest.raises(TooLarge, match="run 'simhbase groups'"):
+                await asked.groups(GroupsRequest())
+
+    asyncio.run(asks())
 
 
 def test_what_is_muted_is_no_match_until_it_is_unmuted(service: Service) -> None:

@@ -3,6 +3,7 @@
 import { compareView, stepThrough } from "./compare.js";
 import { hasFiles } from "./files.js";
 import { findView } from "./find.js";
+import { groupsView } from "./groups.js";
 import { askForTokensBy, whenSilent } from "./service.js";
 import { state, storeView } from "./store.js";
 import { browseView } from "./browse.js";
@@ -17,8 +18,9 @@ const find = findView((text, id, file) => {
   compare.begin(text, id, file);
 });
 const browse = browseView();
+const groups = groupsView();
 const storePage = storeView();
-const VIEWS = { "": find, compare, document: browse, store: storePage };
+const VIEWS = { "": find, compare, document: browse, groups, store: storePage };
 let shown = null;
 
 function show(view) {
@@ -37,7 +39,7 @@ function route() {
   const view = Object.hasOwn(VIEWS, name) ? VIEWS[name] : find;
   show(view);
   if (view === browse) rest ? browse.go(decoded(rest)) : browse.begin();
-  if (view === storePage) storePage.look();
+  if (view === groups || view === storePage) view.look();
 }
 
 function decoded(part) {
