@@ -320,12 +320,12 @@ def _options(wanted: Mapping[str, Any], profile: Callable[[], Profile] = Profile
 
 
 def _drawer_warnings(documents: int | None, profile: Profile) -> list[str]:
-    """Warnings if the expected documents overfill the profile's drawers."""
-    scheme = profile.index_scheme
-    if documents is None or not isinstance(scheme, SimHashScheme):
-        return []  # bands of minhash are hashes of 32 bits
-    warning = oversized_drawers(documents, scheme.layout, DRAWER_LIMIT)
-    return [] if warning is None else [warning]
+    """Warnings if the profile's drawers miss texts that its threshold asks for, or the expected documents
+    overfill them."""
+    scheme, found = profile.index_scheme, [profile.out_of_reach]
+    if documents is not None and isinstance(scheme, SimHashScheme):  # bands of minhash are hashes of 32 bits
+        found.append(oversized_drawers(documents, scheme.layout, DRAWER_LIMIT))
+    return [warning for warning in found if warning is not None]
 
 
 def _create_in_hbase(

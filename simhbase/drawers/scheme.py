@@ -25,6 +25,7 @@ from simhbase.fingerprint.pipeline import TextFingerprint
 from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.slices import Numbers
+from simhbase.thresholds import SIMILAR
 
 Distances = NDArray[np.uint8] | NDArray[np.int64]
 
@@ -133,8 +134,14 @@ class SimHashScheme:
             )
         return Bounds(k, _most_mismatches(self.sketching, _similarity(min_similarity), self.errors))
 
-    def missing(self, similarity: float) -> None:
-        """None: what drawers find depends on bits, not on similarity."""
+    def missing(self, similarity: float) -> str | None:
+        """A sentence on pairs that share no drawer, if the similarity is less than SIMILAR: there few do."""
+        if similarity >= SIMILAR:
+            return None
+        return (
+            f"of texts with a similarity below {SIMILAR:g}, drawers by SimHash may miss more than half, "
+            "whatever threshold is set: the profile complete with bands=auto finds more"
+        )
 
     def loose_bounds(self, similarity: float) -> Bounds:
         """Bounds for candidates that are then compared exactly: nearly all pairs of this similarity that the
@@ -289,7 +296,7 @@ class MinHashScheme:
             return None
         return (
             f"of texts with a similarity of {similarity:g}, the bands {self.bands.name} find about "
-            f"{found:.0%}, and more of those with a higher one"
+            f"{found:.0%}, and more of those with a higher one (bands=auto takes bands for the threshold)"
         )
 
     def loose_bounds(self, similarity: float) -> Bounds:

@@ -176,6 +176,8 @@ def loading(job: Load) -> Iterator[LoadReport]:
         if is_new:
             if job.inputs.options.fingerprint_field is None and (misses := index.profile.misses):
                 job.inputs.watcher.hint(misses)
+            if missing := index.profile.out_of_reach:
+                job.inputs.watcher.note(missing)
             undone.callback(_drop_if_empty, job.store)
         job.inputs.watcher.replacing(_replaced(job, index))
         found = wait.until(lambda: _begin(job, index, wait))

@@ -64,6 +64,11 @@ def is_store(folder: Path) -> bool:
     return _backend("rocksdb:").is_store(folder)  # type: ignore[no-any-return]  # a module is untyped
 
 
+def names_backend(url: str) -> bool:
+    """True for what begins as the URL of a store does."""
+    return url.partition(":")[0] in _BACKENDS and ":" in url
+
+
 def location(url: str) -> str:
     """The part of a URL after its scheme."""
     return url.partition(":")[2]

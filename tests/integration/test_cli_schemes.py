@@ -166,10 +166,46 @@ def test_a_similarity_below_what_the_bands_find_says_what_to_expect(tmp_path, co
         run("find", *STORE, "--id", "d0", "--min-similarity", least, cwd=tmp_path) for least in (0.3, 0.85)
     )
     said = (
-        "of texts with a similarity of 0.3, the bands 20x6 find about 1%, and more of those with a higher one"
+        "of texts with a similarity of 0.3, the bands 20x6 find about 1%, and more of those with a higher "
+        "one (bands=auto takes bands for the threshold)"
     )
     assert said in low.stderr.decode()
     assert usual.stderr == b""
     done = run("dedup", "--set", "bands=20x6", "--min-similarity", 0.3, corpus, cwd=tmp_path)
     assert said in done.stderr.decode()
     assert b"bands" not in run("dedup", "--min-similarity", 0.3, corpus, cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            ["threshold=0.5"],
+            "of texts with a similarity below 0.65, drawers by SimHash may miss more than half",
+        ),
+        (["scheme=minhash", "threshold=0.3"], "similarity of 0.3, the bands 20x5 find about 5%"),
+        (["scheme=minhash", "threshold=0.3", "bands=auto"], None),
+        (["threshold=0.8"], None),
+        (["verify=false"], None),
+    ],
+)
+def test_a_new_store_says_what_its_drawers_miss_of_its_threshold(tmp_path, corpus, settings, said):
+    """A lowered threshold did nothing, and nobody said so."""
+    options = [part for setting in settings for part in ("--set", setting)]
+    made = run("tables", "create", *STORE, *options, cwd=tmp_path)
+    loaded = run("load", "--store", "rocksdb:other.db", *options, corpus, cwd=tmp_path)
+    for done in made, loaded:
+        assert done.returncode == 0
+        if said is None:
+            assert b"of texts with a similarity" not in done.stderr
+        else:
+            assert said in done.stderr.decode()
+
+
+@pytest.mark.parametrize("given", ["rocksdb:other.db", "hbase://gateway/news", "memory:", "redis://host/0"])
+def test_a_store_in_the_place_of_a_file_is_refused_before_anything_is_made(tmp_path, corpus, given):
+    """`simhbase load FILE rocksdb:NAME` loaded the file into the default store."""
+    done = run("load", corpus, given, cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"is the URL of a store, and inputs are files" in done.stderr
+    assert not (tmp_path / "simhbase.db").exists()
