@@ -25,7 +25,7 @@ PARTS = (
     "quality",
 )
 WITHIN = ("weights", "short", "lengths", "heldout")  # their tables are among those of quality
-OF_KINDS = ("kinds", "beside", "thresholds", "changes")
+OF_KINDS = ("kinds", "beside", "thresholds", "changes", "containment")
 WITH_SERVERS = (
     "hbase",
     "blocks",
