@@ -404,7 +404,7 @@ class LookupList(Results[Lookup]):
 
 class ClaimList(Results[Claim]):
     """Claims in the order of the documents, as a list and as columns: id; outcome; fingerprint; match,
-    distance and similarity of the nearest stored document; also_at; reason.
+    distance and similarity of the nearest stored document; also_at; truncated; reason.
 
     ids: of the documents, as they were given.
     """
@@ -420,6 +420,7 @@ class ClaimList(Results[Claim]):
             "fingerprint": [None if each.fingerprint is None else str(each.fingerprint) for each in self],
             **_nearest([each.match or next(iter(each.also_at), None) for each in self]),
             "also_at": [list(map(_match, each.also_at)) for each in self],
+            "truncated": [each.truncated for each in self],
             "reason": [each.reason for each in self],
         }
 

@@ -170,7 +170,7 @@ class Claim:
     text has too few features or the id is invalid; "conflict", the id is stored with another text;
     "undecided", timed out: nothing is stored, and the claim may be repeated. reason: details of the last
     three. fingerprint: None if the text has too few features. also_at: the stored documents near it, nearest
-    first, if it was claimed to be annotated.
+    first and at most 100, if it was claimed to be annotated; truncated: there are more of these, or may be.
     """
 
     id: str
@@ -179,6 +179,7 @@ class Claim:
     match: Match | None = None
     reason: str | None = None
     also_at: tuple[Match, ...] = ()
+    truncated: bool = False
 
     @property
     def accepted(self) -> bool:

@@ -48,6 +48,7 @@ from simhbase.index.reader import (
     sketches_of,
 )
 from simhbase.index.rows import Entry
+from simhbase.index.selection import annotations_of
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
 from simhbase.index.tags import Tags, required_tags, tags_of
 from simhbase.index.writer import DocumentBatch, Writer, batch_of, known, known_in, writer_for
@@ -339,7 +340,8 @@ class Index:
 
         documents, id_field, text_field, progress: as for `add`. timeout: seconds for each chunk of 4,096.
         mode: "annotate" stores every text as `add` does, and lists the documents near it as `also_at` of its
-        claim. Of near texts that are annotated at once, at least one lists the other.
+        claim, the nearest 100 (`truncated`: there are more, or may be). Of near texts that are annotated at
+        once, at least one lists the other.
         """
         if mode not in get_args(ClaimMode):
             raise UsageError(f"must be refuse or annotate, not {mode!r}", parameter="mode")
@@ -359,17 +361,20 @@ class Index:
         """Stores rows, and answers which documents are near each: stored ones, and earlier rows."""
         found, ids, fingerprints, tags = self._accepted(rows)
         refused = {each.id: each.reason for each in self.add_batch(ids, fingerprints, tags).rejected}
-        lookups = iter(self.find_batch(fingerprints))  # afterwards: of two workers one sees the other's
-        places = {document: place for place, document in enumerate(ids)}
+        stored = [number for number, document in enumerate(ids) if document not in refused]
+        new, bounds = [ids[number] for number in stored], self.profile.index_scheme.bounds(None, None)
+        self.store.refresh()
+        with self._operation("find", len(new)):  # afterwards: of two workers one sees the other's
+            near = iter(annotations_of(self.reader, new, fingerprints[stored], bounds))
+        values = map(Fingerprint, fingerprints.values.tolist())
         for row, reason in zip(rows, found.reasons, strict=True):
             document = row.id or ""
-            lookup = Lookup(None) if reason else next(lookups)
+            fingerprint = None if reason else next(values)
             if reason := reason or refused.get(document):
-                yield Claim(document, "rejected", lookup.fingerprint, reason=reason)
+                yield Claim(document, "rejected", fingerprint, reason=reason)
                 continue
-            own = places[document]
-            near = tuple(match for match in lookup if places.get(match.id, -1) < own)
-            yield Claim(document, "accepted", lookup.fingerprint, also_at=near)
+            also = next(near)
+            yield Claim(document, "accepted", fingerprint, also_at=also.matches, truncated=also.truncated)
 
     async def aclaim(
         self,

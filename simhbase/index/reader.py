@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -128,7 +130,9 @@ class Reader:
     drawer_limit: maximum rows read per drawer, None for no limit. ids_limit: maximum documents listed per
     fingerprint, up to MOST_LISTED times as many if none of those match. A lookup that exceeds either is
     marked `truncated`. hidden: muted documents. Documents under a muted fingerprint are not read at all,
-    those muted by id count towards the limits. record: called with the drawer rows that `find` reads.
+    those muted by id count towards the limits. besides: ids that `near` looks beyond: they are not listed.
+    near_limit: maximum documents that `near` follows for a text, those of the nearest fingerprints; where
+    there are more, it is marked `cut` or `truncated`. record: called with the drawer rows that `find` reads.
     """
 
     store: Store
@@ -138,6 +142,8 @@ class Reader:
     clock: Callable[[], int] = field(default=now)
     metrics: Metrics | None = None
     hidden: Hidden = NOTHING_HIDDEN
+    besides: frozenset[str] = frozenset()
+    near_limit: int | None = None
     record: Callable[[DrawerRows], None] | None = None
 
     def asked(self, query: Query) -> Asked:
@@ -376,21 +382,37 @@ class Reader:
         candidates = self.candidates(fingerprints, bounds)
         if self.metrics is not None:
             _tell(self.metrics, candidates)
-        cut = [False] * len(fingerprints)
-        if not candidates.hits:
+        hits, cut = candidates.hits, [False] * len(fingerprints)
+        if not hits:
             return Leads([], candidates.truncated, cut, [])
         listed = dict(listed_before())
         listed |= self.listed(near for _, near, _ in candidates.hits if near not in listed)
+        # Where rows are hints, vacuum has not removed those of the index yet.
+        unlisted = [] if keeps_hints(self.store) else [each for each, found in listed.items() if not found]
+        if self.besides:
+            listed = {
+                fingerprint: [each for each in found if each[0] not in self.besides]
+                for fingerprint, found in listed.items()
+            }
         full = {fingerprint for fingerprint, found in listed.items() if len(found) > self.ids_limit}
         if full:
             for query, fingerprint, _ in candidates.hits:
                 cut[query] |= fingerprint in full
             for fingerprint in full:
                 listed[fingerprint] = listed[fingerprint][: self.ids_limit]
-        led = list(led_to(candidates.hits, listed))
-        # Where rows are hints, vacuum has not removed those of the index yet.
-        unlisted = [] if keeps_hints(self.store) else [each for each, found in listed.items() if not found]
+        led = list(
+            led_to(hits, listed) if self.near_limit is None else self._led_to_nearest(hits, listed, cut)
+        )
         return Leads(led, candidates.truncated, cut, unlisted)
+
+    def _led_to_nearest(
+        self, hits: Sequence[tuple[int, int, int]], listed: Listings, cut: list[bool]
+    ) -> Iterator[Led]:
+        """Like led_to, up to the limit of each query. cut: is told of those that have more."""
+        for query, some in groupby(hits, itemgetter(0)):
+            led = led_to(sorted(some, key=itemgetter(2)), listed)
+            yield from islice(led, self.near_limit)
+            cut[query] |= next(led, None) is not None
 
     def matches(
         self, fingerprints: FingerprintBatch, led: Sequence[Led], now: Now | None, bounds: Bounds
@@ -419,17 +441,21 @@ class Reader:
         for part in self._drawer_rows(distinct):
             sizes[part.drawers] += np.diff(part.offsets)
             truncated[asked.queries(part.truncated)] = True
-            near = self._within(fingerprints.values, bounds.bits, part, asked)
             if len(muted):
-                near = (_without(each, muted) for each in near)
+                part = _without(part, muted)
+            near = self._within(fingerprints.values, bounds.bits, part, asked)
+            if self.near_limit is not None:
+                near = (_nearest(each, self.near_limit, truncated) for each in near)
             if self.scheme.listed_sketching:
-                told = self._told(np.setdiff1d(part.fingerprints, muted))
+                told = self._told(part.fingerprints)
                 near = (self._similar(fingerprints, each, told, bounds) for each in near)
             found += near
         query, fingerprint, bits = (np.concatenate(column) for column in zip(*found, strict=True))
         once = _once((query, fingerprint, bits))
         if truncated.any():
             once = self._with_equals(fingerprints.values, once, truncated)
+        if self.near_limit is not None:
+            once = _nearest(once, self.near_limit, truncated)
         return _candidates(once, truncated, sizes, sizes[drawer].max(axis=1))
 
     def _with_equals(
@@ -523,11 +549,12 @@ class Reader:
         return query[chosen], fingerprint[chosen], bits[chosen]
 
     def listed(self, fingerprints: Iterable[int]) -> Listings:
-        """Documents listed under each fingerprint, up to one more than the limit."""
+        """Documents listed under each fingerprint, up to one more than the limit, not counting `besides`."""
         distinct = list(dict.fromkeys(fingerprints))
         prefixes = list(map(rows.listing_prefix, distinct))
         table = self.store.records("fingerprints")
-        found = table.scan(prefixes, self.ids_limit + 1) if prefixes else []
+        most = self.ids_limit + 1 + len(self.besides)
+        found = table.scan(prefixes, most) if prefixes else []
         sketch_in = rows.listed_sketch if self.scheme.listed_sketching else _no_sketch
         return {
             fingerprint: [(rows.listing_id(key), sketch_in(key, cell.value)) for key, cell in some]
@@ -730,10 +757,11 @@ def _each_once(wanted: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np
     return flat[first], which.reshape(queries, tables)
 
 
-def _without(near: _Near, muted: NDArray[np.uint64]) -> _Near:
-    query, fingerprint, bits = near
-    kept = ~np.isin(fingerprint, muted)
-    return query[kept], fingerprint[kept], bits[kept]
+def _without(part: DrawerRows, muted: NDArray[np.uint64]) -> DrawerRows:
+    """The rows of other fingerprints."""
+    kept = ~np.isin(part.fingerprints, muted)
+    offsets = np.append(0, np.cumsum(kept))[part.offsets]
+    return replace(part, offsets=offsets, fingerprints=part.fingerprints[kept])
 
 
 def _once(near: _Near) -> _Near:
@@ -744,6 +772,18 @@ def _once(near: _Near) -> _Near:
     first = np.ones(len(order), dtype=np.bool_)
     first[1:] = (query[1:] != query[:-1]) | (fingerprint[1:] != fingerprint[:-1])
     return query[first], fingerprint[first], bits[first]
+
+
+def _nearest(near: _Near, most: int, truncated: NDArray[np.bool_]) -> _Near:
+    """The nearest of each query, each once; those that have more are truncated."""
+    if len(near[0]) <= most:
+        return near
+    query, fingerprint, bits = _once(near)
+    order = np.lexsort((bits, query))
+    is_more = np.arange(len(order)) - np.searchsorted(query, query) >= most
+    truncated[query[is_more]] = True
+    chosen = np.sort(order[~is_more])
+    return query[chosen], fingerprint[chosen], bits[chosen]
 
 
 def _candidates(

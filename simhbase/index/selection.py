@@ -5,10 +5,11 @@ The whole batch is decided before any of it is written. The result is that of do
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from operator import or_
 from typing import Protocol
 
 import numpy as np
@@ -19,11 +20,15 @@ from simhbase.drawers.scheme import Bounds, Distances, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import TextFingerprint
 from simhbase.fingerprint.sketches import pair_mismatches
+from simhbase.index.mute import Hidden
 from simhbase.index.reader import DRAWER_LIMIT, LISTING_GROWTH, Asked, Near, Reader
-from simhbase.model import Fingerprint, Match
+from simhbase.model import Fingerprint, Lookup, Match
 
 _FIRST_LISTING = 2  # documents of a near fingerprint to read first: the document itself and another
 PAIRS_OF_DOCUMENT = 16  # of a batch, from which on they are not all found
+ALSO_AT = 100  # documents that are listed near a text that is annotated
+COMPARED_AT_ONCE = 256  # sketches of a crowd
+FOLLOWED = 2 * ALSO_AT  # documents of near fingerprints, of which sketches may reject some
 READ_TOGETHER = 64  # documents whose drawers are read in full at once; drawers may be long
 
 
@@ -48,6 +53,17 @@ def duplicates_of(
     if len(ids) == 1:
         return [_nearest_other(reader, ids[0], fingerprints.single, Asked(bounds))]
     return _Selection(reader, ids, fingerprints, bounds).run() if ids else []
+
+
+def annotations_of(
+    reader: Reader, ids: Sequence[str], fingerprints: FingerprintBatch, bounds: Bounds
+) -> list[Lookup]:
+    """For each of n documents, which have just been stored, those near it: documents stored before and
+    earlier ones of the batch, the nearest up to ALSO_AT. A lookup is `truncated` if there are or may be more.
+
+    Arguments as for `duplicates_of`. A cluster of near texts within the batch costs its size.
+    """
+    return list(_Selection(reader, ids, fingerprints, bounds).annotate()) if ids else []
 
 
 def _nearest_other(reader: Reader, document: str, text: TextFingerprint, asked: Asked) -> Match | None:
@@ -81,7 +97,7 @@ class _Selection:
 
     def run(self) -> list[Match | None]:
         """The match of each document, None to keep it."""
-        stored = self._stored(self._prints, DRAWER_LIMIT)
+        stored = self._stored(self._reader, self._prints, DRAWER_LIMIT)
         others = others_of(self._prints, self._reader.scheme, self._bounds)
         to_the_end: dict[int, list[Match]] = {}
         duplicates: list[Match | None] = []
@@ -91,7 +107,7 @@ class _Selection:
                 if number not in to_the_end:
                     cut = (each for each in self._open(number, stored, others) if each not in to_the_end)
                     numbers = list(islice(cut, READ_TOGETHER))
-                    in_full = self._stored(self._prints[numbers], drawer_limit=None).matches
+                    in_full = self._stored(self._reader, self._prints[numbers], None).matches
                     to_the_end |= dict(zip(numbers, in_full, strict=True))
                 found = list(self._standing(document, to_the_end[number]))
             if not found:
@@ -99,6 +115,35 @@ class _Selection:
                 others.keep(number, document)
             duplicates.append(min(found, default=None))
         return duplicates
+
+    def annotate(self) -> Iterator[Lookup]:
+        """The lookup of each document."""
+        stored = self._stored_before()
+        others = others_of(self._prints, self._reader.scheme, self._bounds)
+        values = self._prints.values.tolist()
+        for number, document in enumerate(self._ids):
+            near = sorted([*stored.matches[number], *islice(self._kept_near(number, others), ALSO_AT + 1)])
+            cut = stored.truncated[number] or stored.cut[number] or len(near) > ALSO_AT
+            yield Lookup(Fingerprint(values[number]), tuple(near[:ALSO_AT]), cut)
+            others.keep(number, document)
+
+    def _stored_before(self) -> Near:
+        """Stored matches that are not of this batch: for each document some of the nearest, as its cluster
+        may be large."""
+        reader = replace(self._reader, besides=self._batch, ids_limit=0)
+        listed = reader.listed(self._prints.values.tolist())
+        # Fingerprints that only this batch has need not be compared.
+        own = {value for value, found in listed.items() if self._batch.issuperset(each for each, _ in found)}
+        hidden = Hidden(reader.hidden.ids, reader.hidden.fingerprints | own)
+        reader = replace(reader, hidden=hidden, near_limit=FOLLOWED)
+        found = self._stored(reader, self._prints, DRAWER_LIMIT, ALSO_AT)
+        cut = map(or_, found.truncated, found.cut)
+        again = [number for number, each in enumerate(cut) if each and not found.matches[number]]
+        if again:  # what was followed may have been too far by its sketch
+            more = self._stored(replace(reader, near_limit=None), self._prints[again], DRAWER_LIMIT, ALSO_AT)
+            for place, number in enumerate(again):
+                found.matches[number] = more.matches[place]
+        return found
 
     def _open(self, first: int, stored: Near, others: OthersOfBatch) -> Iterator[int]:
         """Documents from `first` on that have no match so far, but a truncated drawer: these are read in full
@@ -123,10 +168,16 @@ class _Selection:
         hidden = self._reader.hidden
         return (each for each in others.kept_near(number) if not hidden.hides(each.id, each.fingerprint))
 
-    def _stored(self, fingerprints: FingerprintBatch, drawer_limit: int | None) -> Near:
+    def _stored(
+        self,
+        reader: Reader,
+        fingerprints: FingerprintBatch,
+        drawer_limit: int | None,
+        ids_limit: int = _FIRST_LISTING,
+    ) -> Near:
         """Stored matches of n texts. Lists enough documents per fingerprint to include one that is not in
         this batch, as the batch may replace all of its own."""
-        reader = replace(self._reader, drawer_limit=drawer_limit, ids_limit=_FIRST_LISTING, metrics=None)
+        reader = replace(reader, drawer_limit=drawer_limit, ids_limit=ids_limit, metrics=None)
         found = reader.near(fingerprints, Asked(self._bounds))
         while numbers := [
             number
@@ -167,8 +218,7 @@ def others_of(fingerprints: FingerprintBatch, scheme: Scheme, bounds: Bounds) ->
 class OthersOfBatch(Protocol):
     """Documents of a batch that are near each other, and those of them kept so far.
 
-    Only distinct fingerprints are compared, so many copies of a page cost as much as one; at most one
-    document of each is kept.
+    Only distinct fingerprints are compared, so many copies of a page cost as much as one.
     """
 
     def value_of(self, number: int) -> int:
@@ -181,7 +231,7 @@ class OthersOfBatch(Protocol):
         """Note that a document is kept."""
 
     def kept_near(self, number: int) -> Iterator[Match]:
-        """Kept documents near one."""
+        """Kept documents near one, the nearest first."""
 
 
 class PairsOfBatch(OthersOfBatch):
@@ -199,7 +249,7 @@ class PairsOfBatch(OthersOfBatch):
             mismatches = pair_mismatches(sketching, firsts.sketches, pairs.left, firsts.sketches, pairs.right)
             self._similarity = np.tile(sketching.similarity(mismatches), 2)[order]
         self._is_kept = np.zeros(len(values.first), dtype=np.bool_)
-        self._keeper: dict[int, str] = {}
+        self._keepers = defaultdict[int, list[str]](list)
         self._fingerprint = list(map(Fingerprint, firsts.values.tolist()))
         self._shared_drawers = scheme.shared_drawers
         self._same = None if scheme.sketching is None else 1.0
@@ -214,24 +264,26 @@ class PairsOfBatch(OthersOfBatch):
     def keep(self, number: int, document: str) -> None:
         value = self._value[number]
         self._is_kept[value] = True
-        self._keeper[value] = document
+        self._keepers[value].append(document)
 
     def kept_near(self, number: int) -> Iterator[Match]:
         value = self._value[number]
-        if value in self._keeper:
-            same = self._fingerprint[value]
-            yield Match(0, self._keeper[value], same, self._same, self._shared_drawers(same, same))
+        same = self._fingerprint[value]
+        for document in self._keepers[value]:
+            yield Match(0, document, same, self._same, self._shared_drawers(same, same))
         near = slice(self._bounds[value], self._bounds[value + 1])
         if near.start == near.stop:
             return
         kept = near.start + np.flatnonzero(self._is_kept[self._mate[near]])
+        kept = kept[np.argsort(self._distance[kept], kind="stable")]
         for place in kept.tolist():
             similarity = None if self._similarity is None else float(self._similarity[place])
             mate = int(self._mate[place])
             distance = int(self._distance[place])
             found = self._fingerprint[mate]
             shared = self._shared_drawers(self._fingerprint[value], found)
-            yield Match(distance, self._keeper[mate], found, similarity, shared)
+            for document in self._keepers[mate]:
+                yield Match(distance, document, found, similarity, shared)
 
 
 class OthersOfCrowd(OthersOfBatch):
@@ -244,7 +296,7 @@ class OthersOfCrowd(OthersOfBatch):
         self._drawers = scheme.segments(firsts) if scheme.layout is None else None
         self._all = np.arange(len(values.first))
         self._kept, self._number = np.empty(len(values.first), dtype=np.int64), 0
-        self._keeper: dict[int, str] = {}
+        self._keepers = defaultdict[int, list[str]](list)
 
     def value_of(self, number: int) -> int:
         return self._value[number]
@@ -255,35 +307,46 @@ class OthersOfCrowd(OthersOfBatch):
 
     def keep(self, number: int, document: str) -> None:
         value = self._value[number]
-        if value not in self._keeper:
+        if value not in self._keepers:
             self._kept[self._number] = value
             self._number += 1
-        self._keeper[value] = document
+        self._keepers[value].append(document)
 
     def kept_near(self, number: int) -> Iterator[Match]:
         value = self._value[number]
         for other, distance, similarity, shared in self._near(value, self._kept[: self._number]):
             found = Fingerprint(self._firsts.values[other].item())
-            yield Match(distance, self._keeper[other], found, similarity, shared)
+            for document in self._keepers[other]:
+                yield Match(distance, document, found, similarity, shared)
 
     def _near(
         self, value: int, others: NDArray[np.int64]
     ) -> Iterator[tuple[int, int, float | None, tuple[int, ...] | None]]:
-        """Those near a fingerprint, as positions, with distance, similarity and shared drawers."""
+        """Those near a fingerprint, as positions, with distance, similarity and shared drawers: by bits, the
+        nearest first."""
         own, scheme = self._firsts.values[value], self._scheme
-        near = scheme.bits_apart(self._firsts.values[others], own) <= self._limits.bits
+        bits = scheme.bits_apart(self._firsts.values[others], own)
+        near = bits <= self._limits.bits
         if self._drawers is not None:
             near &= (self._drawers[others] == self._drawers[value]).any(axis=1)
-        others = others[near]
-        distances: Distances = scheme.bits_apart(self._firsts.values[others], own)
+        others, bits = others[near], bits[near]
+        order = np.argsort(bits, kind="stable")
+        for start in range(0, len(order), COMPARED_AT_ONCE):  # few may be wanted
+            some = order[start : start + COMPARED_AT_ONCE]
+            yield from self._similar(value, others[some], bits[some])
+
+    def _similar(
+        self, value: int, others: NDArray[np.int64], distances: Distances
+    ) -> Iterator[tuple[int, int, float | None, tuple[int, ...] | None]]:
+        scheme = self._scheme
         similarities: list[float] | list[None] = [None] * len(others)
-        if (sketching := scheme.sketching) is not None and len(others):
+        if (sketching := scheme.sketching) is not None:
             sketches, again = self._firsts.sketches, np.full(len(others), value)
             mismatches, few = self._limits.verified(sketching, sketches, again, sketches, others)
             others, mismatches = others[few], mismatches[few]
             distances = scheme.distances(distances[few], mismatches)
             similarities = sketching.similarity(mismatches).tolist()
-        shared_drawers, bits = scheme.shared_drawers, own.item()
+        shared_drawers, bits = scheme.shared_drawers, self._firsts.values[value].item()
         for other, distance, similarity in zip(
             others.tolist(), distances.tolist(), similarities, strict=True
         ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from time import process_time
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from simhbase.model import Match
 from simhbase.profile import Profile, make_profile
 from tests.near import versions
 
+ANNOTATED = 100  # documents that an annotated one lists
 PROFILES = {name: make_profile({}, name) for name in ("default", "complete", "short")} | {
     "unverified": Profile(verify=False),
     "wide": Profile(layout="3x2p1", k=2, reach=8),
@@ -44,20 +46,76 @@ def test_the_answers_are_those_from_all_pairs(name: str, texts: list[str]) -> No
     assert decided(profile, texts, -1) == decided(profile, texts, 1000)
 
 
-def test_a_cluster_of_near_texts_takes_time_linear_in_its_size() -> None:
-    """4,000 notices that differ in a word took 40 s, 1,000 of them 2.8 s."""
-    notice = next(versions(1, words=120)).split()
+def notices(size: int) -> list[str]:
+    """They differ in a word."""
+    notice, chance = next(versions(1, words=120)).split(), random.Random(size)
+    texts = []
+    for number in range(size):
+        words = notice.copy()
+        words[chance.randrange(len(words))] = f"word{number}"
+        texts.append(" ".join(words))
+    return texts
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@given(
+    stored=st.lists(st.sampled_from(TEXTS), max_size=20),
+    texts=st.lists(st.sampled_from(TEXTS), min_size=1, max_size=30),
+    pairs=st.sampled_from([-1, 1000]),
+)
+@settings(max_examples=30)
+def test_annotated_texts_list_what_lookups_find(
+    name: str, stored: list[str], texts: list[str], pairs: int
+) -> None:
+    """Of the documents stored before, one of which is replaced, and of earlier ones."""
+    with (
+        mock.patch.object(selection, "PAIRS_OF_DOCUMENT", pairs),
+        simhbase.open("memory:", create=PROFILES[name]) as index,
+    ):
+        index.add([(f"s{number}", text) for number, text in enumerate(stored)])
+        ids = ["s0", *(f"d{number}" for number in range(1, len(texts)))]
+        claims = index.claim_many(zip(ids, texts, strict=True), mode="annotate")
+        for number, (claim, lookup) in enumerate(zip(claims, index.find_many(texts), strict=True)):
+            expected = [match for match in lookup if match.id not in ids[number:]]
+            assert list(map(repr, claim.also_at)) == list(map(repr, expected))
+            assert not claim.truncated
+
+
+@pytest.mark.parametrize("name", ["default", "complete", "classic"])
+def test_a_text_of_a_large_cluster_lists_some_and_says_so(name: str) -> None:
+    texts = [*notices(300), *notices(1) * 300]
+    with simhbase.open("memory:", create=name) as index:
+        for half in range(2):  # within a batch, then also of those stored before
+            documents = [(f"{half}/{number}", text) for number, text in enumerate(texts)]
+            claims = index.claim_many(documents, mode="annotate")
+            assert [len(claim.also_at) for claim in claims[-99:]] == [ANNOTATED] * 99
+            assert all(claim.truncated for claim in claims[-99:])
+            assert not half or all(claim.also_at for claim in claims)
+            assert claims[1].also_at
+
+
+@pytest.mark.parametrize("name", ["default", "complete"])
+def test_annotating_a_cluster_takes_time_linear_in_its_size(name: str) -> None:
+    """4,000 took a minute, as each listed all others."""
 
     def seconds(size: int) -> float:
-        chance = random.Random(size)
-        texts = []
-        for number in range(size):
-            words = notice.copy()
-            words[chance.randrange(len(words))] = f"word{number}"
-            texts.append(" ".join(words))
+        with simhbase.open("memory:", create=name) as index:
+            documents = [(f"d{number}", text) for number, text in enumerate(notices(size))]
+            index.find(documents[0][1])
+            begin = process_time()
+            index.claim_many(documents, mode="annotate")
+            return process_time() - begin
+
+    assert seconds(4000) < 9 * min(seconds(1000) for _ in range(2))
+
+
+def test_a_cluster_of_near_texts_takes_time_linear_in_its_size() -> None:
+    """4,000 notices that differ in a word took 40 s, 1,000 of them 2.8 s."""
+
+    def seconds(size: int) -> float:
         profile = make_profile({}, "complete")
         with simhbase.open("memory:", create=profile) as index:
-            found = index.fingerprinter.fingerprint_many(texts).fingerprints
+            found = index.fingerprinter.fingerprint_many(notices(size)).fingerprints
             bounds, ids = profile.index_scheme.bounds(None, None), [f"d{n}" for n in range(size)]
             begin = process_time()
             duplicates_of(index.reader, ids, found, bounds)
