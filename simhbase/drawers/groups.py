@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -122,12 +122,7 @@ class Matcher:
         crowds: list[NDArray[np.int64]] = []
         named = self._chosen(documents)
 
-        def near(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]:
-            # Only drawers of sketches are crowds.
-            assert self.scheme.sketching is not None
-            sketches = named.sketches
-            return self.bounds.verified(self.scheme.sketching, sketches, left, sketches, right)[1]
-
+        near = partial(self.scheme.are_near, named, self.bounds)
         pairs = self.scheme.pairs(named, self.bounds, self.progress, crowds)
         if connect:
             for each in pairs:
@@ -252,7 +247,7 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     In input order, appending documents does not change the groups of earlier ones. In another order, a new
     representative takes its matches out of their groups. Takes 4 bytes for each near pair of distinct
     fingerprints (8 if texts are compared), and at most twice as much while collecting them. Members of a
-    large drawer of MinHash take as much, their pairs nothing.
+    large drawer, in which many are near each other, take as much, their pairs nothing.
     """
     values = matcher.distinct(np.arange(len(matcher.fingerprints)) if order is None else order)
     documents = values.first if order is None else order[values.first]

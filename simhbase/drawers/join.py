@@ -199,9 +199,15 @@ def segments(
     fingerprints: NDArray[np.uint64], layout: Layout, name_bits: int = WORD_BITS
 ) -> NDArray[np.uint64]:
     """The drawer of each fingerprint in each table, named by at most 64 of its bits: uint64 (n, tables)."""
+    return np.column_stack([*segments_by_table(fingerprints, layout, name_bits)])
+
+
+def segments_by_table(
+    fingerprints: NDArray[np.uint64], layout: Layout, name_bits: int
+) -> Iterator[NDArray[np.uint64]]:
+    """The columns of `segments`."""
     words = _words(fingerprints)
-    tables = [_segments(words, list(_pieces(table, name_bits))) for table in layout.meeting_tables]
-    return np.column_stack(tables)
+    return (_segments(words, list(_pieces(table, name_bits))) for table in layout.meeting_tables)
 
 
 def default_layout(k: int, n: int, bits: int = WORD_BITS) -> Layout:

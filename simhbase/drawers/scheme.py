@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from numbers import Real
 from typing import ClassVar
 
@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 
 from simhbase.drawers import banding, rowkeys
 from simhbase.drawers.bands import Bands
-from simhbase.drawers.join import WORD_BITS, Pairs, gathered, mates, pair_batches, segments, sharing_batches
+from simhbase.drawers.crowds import CrowdedDrawers
+from simhbase.drawers.join import (
+    WORD_BITS,
+    Pairs,
+    distances,
+    gathered,
+    mates,
+    pair_batches,
+    segments,
+    sharing_batches,
+)
 from simhbase.drawers.layout import SEGMENT_BITS, Layout, Run, layout, require_within_guarantee
 from simhbase.drawers.near_values import COMPARED
 from simhbase.drawers.threshold import RisingThreshold
@@ -221,18 +231,39 @@ class SimHashScheme:
     ) -> Iterator[Pairs]:
         """All near pairs among n fingerprints, each once, unordered, in batches of bounded size.
 
-        crowds: where MinHash puts the members of large drawers (see `sharing_batches`). Their pairs, which
-        may not be near, are left out unless a smaller drawer comes first.
+        crowds: where to put the members of large drawers (MinHash: see `sharing_batches`, SimHash:
+        CrowdedDrawers). Their pairs, which may not be near, are left out (MinHash: unless a smaller drawer
+        comes first).
         """
         k, reach = (0, bounds.bits) if self.reach > self.k else (bounds.bits, 0)
         values = fingerprints.values[:]  # they may be indexed lazily
         batches = pair_batches(values, k, self.layout, reach, progress)
+        if crowds is not None:
+            near = partial(self.are_near, FingerprintBatch(values, fingerprints.sketches), bounds)
+            crowded = CrowdedDrawers(values, self.layout, self._name_bits, near)
+            crowds += crowded.drawers
+            batches = crowded.without_mates(batches)
         return self._verified(batches, fingerprints.sketches, bounds)
+
+    def are_near(
+        self, fingerprints: FingerprintBatch, bounds: Bounds, left: Numbers, right: Numbers
+    ) -> NDArray[np.bool_]:
+        """Which of m pairs of fingerprints that share a drawer are within bounds: bool (m,)."""
+        near = distances(fingerprints.values[left], fingerprints.values[right]) <= bounds.bits
+        if self.sketching is not None and bounds.mismatches is not None:
+            sketches, there = fingerprints.sketches, np.flatnonzero(near)
+            compared = sketches, left[there], sketches, right[there]
+            near[there] = bounds.verified(self.sketching, *compared)[1]
+        return near
+
+    @property
+    def _name_bits(self) -> int:
+        """Maximum bits that name a drawer."""
+        return SEGMENT_BITS if self.reach > self.k else WORD_BITS
 
     def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
         """The drawers of n fingerprints as numbers: uint64 (n, tables)."""
-        name_bits = SEGMENT_BITS if self.reach > self.k else WORD_BITS
-        return segments(fingerprints.values, self.layout, name_bits)
+        return segments(fingerprints.values, self.layout, self._name_bits)
 
     def mates(
         self, fingerprints: FingerprintBatch, drawers: NDArray[np.uint32], bounds: Bounds
@@ -364,6 +395,12 @@ class MinHashScheme:
                     note(n)
 
         return gathered(found())
+
+    def are_near(
+        self, fingerprints: FingerprintBatch, bounds: Bounds, left: Numbers, right: Numbers
+    ) -> NDArray[np.bool_]:
+        sketches = fingerprints.sketches
+        return bounds.verified(self.sketching, sketches, left, sketches, right)[1]
 
     def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
         return self._segments(fingerprints).astype(np.uint64)

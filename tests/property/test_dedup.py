@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simhbase.drawers import crowds
 from simhbase.drawers.groups import ExactSimilarity, Groups, Matcher, groups, stars
 from simhbase.drawers.join import Pairs, default_layout
 from simhbase.drawers.scheme import Bounds, SimHashScheme
@@ -62,13 +64,17 @@ def components(values: list[int], k: int, bits: int) -> list[int]:
     return representative
 
 
+large_drawers = st.sampled_from([crowds.LARGE, 1])
+
+
 @pytest.mark.parametrize("bits", [64, 128])
-@given(values=shuffled_values(), k=st.integers(0, 4))
-def test_groups_are_the_connected_components_named_by_their_first_document(bits, values, k):
+@given(values=shuffled_values(), k=st.integers(0, 4), large=large_drawers)
+def test_groups_are_the_connected_components_named_by_their_first_document(bits, values, k, large):
     layout = default_layout(k, len(values), bits)
-    found = groups(
-        Matcher(FingerprintBatch.bare(as_array(values, bits)), SimHashScheme(layout, k), Bounds(k))
-    )
+    with patch.multiple(crowds, LARGE=large, NEAR=0):
+        found = groups(
+            Matcher(FingerprintBatch.bare(as_array(values, bits)), SimHashScheme(layout, k), Bounds(k))
+        )
     assert found.representative.tolist() == components(values, k, bits)
     assert found.distance.tolist() == [
         apart(value, values[first], bits)
@@ -121,10 +127,11 @@ def test_the_most_preferred_of_a_chain_stands_for_it(ordered, k):
     assert found.first.tolist() == chains
 
 
-@given(ordered=ordered_values(), k=st.integers(0, 4))
-def test_the_best_document_left_leads_all_that_are_near_it_and_left(ordered, k):
+@given(ordered=ordered_values(), k=st.integers(0, 4), large=large_drawers)
+def test_the_best_document_left_leads_all_that_are_near_it_and_left(ordered, k, large):
     values, order = ordered
-    found = grouped(stars, values, k, order)
+    with patch.multiple(crowds, LARGE=large, NEAR=0):
+        found = grouped(stars, values, k, order)
     assert found.representative.tolist() == stars_one_by_one(values, k, order)
     assert found.distance.max() <= k
 
@@ -230,6 +237,8 @@ def test_every_member_is_as_near_and_as_similar_to_its_representative_as_asked_f
     exact = replace(exact_of(values, kinds), similarity=lambda left, right: matrix[left, right])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("simhbase.drawers.groups.COMPARED_AT_ONCE", at_once)
+        patch.setattr("simhbase.drawers.crowds.LARGE", data.draw(large_drawers))
+        patch.setattr("simhbase.drawers.crowds.NEAR", 0)
         found = grouped(stars, values, k, order, exact=exact)
     everyone = np.arange(len(values))
     assert found.distance.max() <= k

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simhbase.drawers import crowds
 from simhbase.drawers.groups import Matcher, stars
 from simhbase.drawers.layout import SEGMENT_BITS
 from simhbase.drawers.memory_index import MemoryIndex
@@ -143,6 +144,9 @@ def test_pairs_and_what_a_corpus_in_memory_finds(profile, contents):
     }
     groups = stars(Matcher(values, scheme, bounds))
     assert np.flatnonzero(groups.unique).tolist() == accepted(profile, contents)
+    with patch.multiple(crowds, LARGE=1, NEAR=0):  # every drawer is a crowd
+        again = stars(Matcher(values, scheme, bounds))
+    assert again.representative.tolist() == groups.representative.tolist()
 
 
 @every_profile

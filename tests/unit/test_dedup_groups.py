@@ -9,6 +9,7 @@ import pytest
 
 from simhbase import spool
 from simhbase.drawers import candidates
+from simhbase.drawers.crowds import LARGE
 from simhbase.drawers.groups import PAIRS_AT_ONCE, ExactSimilarity, Groups, Matcher, groups, stars
 from simhbase.drawers.join import default_layout
 from simhbase.drawers.layout import layout
@@ -263,9 +264,28 @@ def test_candidates_counted_in_parts_give_the_same_groups(monkeypatch, grouping)
     exact = ExactSimilarity(0.995, texts, lambda left, right: alike[left, right])
     matcher = Matcher(FingerprintBatch.bare(values), SimHashScheme(layout("5x2"), 3), Bounds(3), exact)
     whole = grouping(matcher)
-    monkeypatch.setattr(candidates, "_AT_ONCE", 7)
+    monkeypatch.setattr(candidates, "_LEAST_AHEAD", 1)
     monkeypatch.setattr(candidates, "numbers_below", lambda end: np.int64)
     in_parts = grouping(matcher)
     assert in_parts.representative.tolist() == whole.representative.tolist()
     assert in_parts.distance.tolist() == whole.distance.tolist()
     assert whole.count > 20
+
+
+def test_pairs_of_a_large_drawer_are_listed_if_few_are_near():
+    chance = np.random.default_rng(7)
+    scheme, count = SimHashScheme(layout("5x2"), 3, reach=7), LARGE + 500
+    drawer = np.uint64(0x0123456 << 38)  # the first two blocks
+    near = drawer ^ np.bitwise_xor.reduce(np.uint64(1) << chance.integers(0, 38, (3, count), dtype=np.uint64))
+    apart = drawer ^ chance.integers(0, 1 << 38, count, dtype=np.uint64)
+    for values, is_crowd in ((near, True), (apart, False)):
+        batch, crowds = FingerprintBatch.bare(np.unique(values)), list[np.ndarray]()
+        listed = sum(len(each.left) for each in scheme.pairs(batch, Bounds(7), crowds=crowds))
+        everything = sum(len(each.left) for each in scheme.pairs(batch, Bounds(7)))
+        assert bool(crowds) == is_crowd
+        if is_crowd:  # all share the first drawer
+            assert len(batch) ** 2 / 4 < everything
+            assert listed == 0
+            assert max(map(len, crowds)) == len(batch)
+        else:
+            assert listed == everything > 0
