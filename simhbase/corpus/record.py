@@ -27,9 +27,9 @@ IDS_FROM: tuple[IdFrom, ...] = get_args(IdFrom)
 AS_GIVEN = "as given"
 MAX_RECORD_BYTES = 16 << 20
 # Advice if the id field, the value_field or a tag field is missing.
-ID_HINT = "name another id field, or make ids of lines or texts"
+ID_HINT = "name another id field (id_field), or make ids of lines or texts (id_from)"
 VALUE_HINT = "keep by another field, or name the date field"
-TAG_HINT = "name another tag field"
+TAG_HINT = "name another tag field (tag_fields)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,8 @@ class InputOptions:
     @property
     def content_hint(self) -> str:
         """Advice if the content field is missing."""
-        return f"name another {'fingerprint' if self.fingerprint_field else 'text'} field"
+        kind = "fingerprint" if self.fingerprint_field else "text"
+        return f"name another {kind} field ({kind}_field)"
 
     def decode(self, data: bytes, encoding: str | None = None) -> str:
         """Decode bytes of a file. encoding: of these, if it is known. Raises BadInput, with advice if it is

@@ -517,12 +517,16 @@ def test_reasons_name_options_wherever_they_are(tmp_path):
     write_lines(tmp_path / "a.jsonl", [{"id": "a", "text": GOOD, "day": "1"}, {"text": GOOD}, {"id": "b"}])
     tagged = ("--tag-field", "day=date", "--rejects", "r.jsonl")
     run("load", "a.jsonl", *tagged, *STORE, cwd=tmp_path)
-    hints = ["name another tag field", "name another id field", "name another text field"]
+    hints = [
+        "name another tag field (tag_fields)",
+        "name another id field (id_field)",
+        "name another text field (text_field)",
+    ]
     for reject, hint in zip(read_lines(tmp_path / "r.jsonl"), hints, strict=True):
         assert hint in reject["reason"]
     result("load", "a.jsonl", *STORE, cwd=tmp_path, exit_code=3)
     *_, found = run("find", "a.jsonl", "--json", *STORE, cwd=tmp_path).stdout.splitlines()
-    assert "name another text field" in json.loads(found)["reason"]
+    assert "name another text field (text_field)" in json.loads(found)["reason"]
 
 
 @pytest.mark.parametrize(
@@ -532,7 +536,7 @@ def test_rejects_are_counted_by_source_and_reason(tmp_path, options, where):
     write_lines(tmp_path / "a.jsonl", [*({"id": number} for number in range(20)), {"id": "b", "text": ""}])
     write_lines(tmp_path / "b.jsonl", [{"id": number + 0.5} for number in range(3)])
     told = run("fingerprint", "a.jsonl", "b.jsonl", *options, cwd=tmp_path).stderr.decode().splitlines()
-    no_text = "no field 'text' among 'id': name another text field"
+    no_text = "no field 'text' among 'id': name another text field (text_field)"
     empty = "the text is empty"
     no_id = "the id is 0.5: ids are texts, whole numbers or UUIDs"
     assert told == [
@@ -540,7 +544,7 @@ def test_rejects_are_counted_by_source_and_reason(tmp_path, options, where):
         f"rejected: a.jsonl, line 21, id b: {empty}",
         f"rejected: b.jsonl, line 1: {no_id}",
         "rejected: 20 records of a.jsonl like that of line 1: "
-        "no field ... among ...: name another text field",
+        "no field ... among ...: name another text field (text_field)",
         "rejected: 3 records of b.jsonl like that of line 1: " + no_id.replace("0.5", "..."),
         f"{where} lists all rejected records",
         "unreadable: a.jsonl: only 0 of its 21 records could be used",

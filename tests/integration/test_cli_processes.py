@@ -82,7 +82,7 @@ def test_results_go_to_stdout_and_messages_to_stderr(tmp_path):
     assert done.returncode == 3
     assert json.loads(done.stdout)["loaded"] == 1
     assert done.stderr.decode().splitlines() == [
-        "rejected: a.jsonl, line 2, id 2: no field 'text' among 'id': name another text field"
+        "rejected: a.jsonl, line 2, id 2: no field 'text' among 'id': name another text field (text_field)"
     ]
 
 

@@ -104,7 +104,7 @@ def test_a_snapshot_and_a_migration_keep_tags(tmp_path):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ({}, "no field 'tenant' among 'id', 'text': name another tag field"),
+        ({}, "no field 'tenant' among 'id', 'text': name another tag field (tag_fields)"),
         ({"tenant": ""}, "field 'tenant' is empty: it gives the tag 'of', which needs a value"),
         ({"tenant": None}, "field 'tenant' is null: tags are texts or integers"),
         ({"tenant": 1.5}, "tags are texts or integers"),
@@ -125,7 +125,11 @@ def test_a_record_whose_tag_cannot_be_stored_is_rejected_by_its_name(tmp_path, l
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("a.csv", f"id,text\n1,{TEXT}\n", "no column 'tenant' among 'id', 'text': name another tag field"),
+        (
+            "a.csv",
+            f"id,text\n1,{TEXT}\n",
+            "no column 'tenant' among 'id', 'text': name another tag field (tag_fields)",
+        ),
         ("a.txt", TEXT, "this format has none"),
     ],
 )

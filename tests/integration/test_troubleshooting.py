@@ -23,7 +23,7 @@ SPANS = re.compile(r"`([^`]+)`")
 COMMANDS = [each for each in SPANS.findall(page("docs/troubleshooting.md")) if each.startswith("simhbase ")]
 SHOWN = [SPANS.findall(row[0])[0] for row in ROWS]
 PUT_TOGETHER: dict[str, dict[str, str]] = {  # of parts of the sources: by a document that has the message
-    "name another text field": {"id": "a", "body": "There is no field text."},
+    "name another text field (text_field)": {"id": "a", "body": "There is no field text."},
     "the text has ... distinct ..., at least ... are needed": {"id": "a", "text": "?"},
 }
 

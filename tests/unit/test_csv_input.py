@@ -193,7 +193,7 @@ def test_a_column_that_is_asked_for_and_is_there_twice_is_refused(tmp_path, opti
     path = write(tmp_path / "x.csv", b"id,text,n,text,n\na,one,1,two,2\n")
     (item,) = read(path, **options)
     assert (type(item), item.line) == (SourceReject, 1)
-    assert "2 columns are named 'text': rename one, or name another text field" in item.reason
+    assert "2 columns are named 'text': rename one, or name another text field (text_field)" in item.reason
     assert "2 columns are named 'id'" in read(write(tmp_path / "y.csv", b"id,id,text\na,b,c\n"))[0].reason
     assert texts(read(write(tmp_path / "z.csv", b"id,n,n,text\na,1,2,b\n"))) == [("a", "b")]
 

@@ -188,13 +188,13 @@ def test_records_that_need_no_id_are_named_by_their_row(tmp_path):
     [
         (
             {"id_field": "key"},
-            "no column 'key' among 'c.d', 'id', 'text', 'f', 'l', 'b': name another id field",
+            "no column 'key' among 'c.d', 'id', 'text', 'f', 'l', 'b': name another id field (id_field)",
         ),
         (
             {"text_field": "c"},
-            "no column 'c' among 'c.d', 'id', 'text', 'f', 'l', 'b': name another text field",
+            "no column 'c' among 'c.d', 'id', 'text', 'f', 'l', 'b': name another text field (text_field)",
         ),
-        ({"text_field": "id"}, "column 'id' is int64, that is no text: name another text field"),
+        ({"text_field": "id"}, "column 'id' is int64, that is no text: name another text field (text_field)"),
         (
             {"fingerprint_field": "f"},
             "column 'f' is double, fingerprints are texts, or integers of 64 bits: name another fingerprint",
