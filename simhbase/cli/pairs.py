@@ -52,11 +52,11 @@ def pairs(
     tags: Mapping[str, str],
     output: Output,
 ) -> None:
-    """List all pairs of near-duplicates of a corpus or a store, each once, in no particular order.
+    """List all pairs of near-duplicates of a corpus or a store.
 
-    Prints tab-separated ids, distance and similarity under a header, as 'simhbase evaluate' reads them. In a
-    corpus, the texts of the pairs are compared exactly; in a store, pairs are those that lookups find. A text
-    that is there N times has N * (N - 1) / 2 pairs.
+    Prints each once, in no particular order: tab-separated ids, distance and similarity under a header, as
+    'simhbase evaluate' reads them. In a corpus, the texts of the pairs are compared exactly; in a store,
+    pairs are those that lookups find. A text that is there N times has N * (N - 1) / 2 pairs.
 
     SIMHBASE_STORE is ignored: give --store for the documents of a store.
     """
