@@ -25,6 +25,7 @@ from simhbase.packing import Rereadable
 
 CHUNK_RECORDS = 512
 CHUNK_BYTES = 1 << 20
+MANY_LINES = 20  # of a text that is the only file: each may be meant as a document
 
 
 class Sources:
@@ -41,6 +42,8 @@ class Sources:
         self.left_out: list[LeftOut] = []  # skipped files of the folders read so far
         self.notes: list[str] = []  # what was decided about the sources read so far
         self._listed: Iterator[Listed] | None = None  # what is left to read, if some files were listed
+        self._files = 0
+        self._lines = ("", 0)  # of the last text that is a file: its name, and their number
         self._done = 0  # bytes as on disk: compressed ones of compressed files
         self._position: Callable[[], int] = int  # in the current file
 
@@ -113,6 +116,7 @@ class Sources:
 
     def _items(self) -> Iterator[Raw | Reject]:
         for found in self._listed or self._found():
+            self._files += isinstance(found, FoundSource)
             if isinstance(found, SourceReject):
                 yield found
             elif isinstance(found, LeftOut):
@@ -130,17 +134,26 @@ class Sources:
                     read = self._rows if _is_parquet(file) else self._records
                     with file, closing(read(found, file)) as items:
                         yield from in_certain_base(items, self._options)
+        name, lines = self._lines
+        if self._files == 1 and lines >= MANY_LINES and self._options.format is None:
+            self.notes.append(
+                f"{name}: its {lines:,} lines are one document, as its name says plain text: for a document "
+                "a line, name its format, lines (format)"
+            )
 
     def _records(self, found: FoundSource, file: BinaryIO) -> Generator[Raw | Reject, None, None]:
         file_format = self._options.format or format_of(found.source.name) or "jsonl"
         with closing(Rereadable.of(file)) as rereadable:
             self._position = rereadable.tell
             try:
-                yield from raw_records(
-                    found.source, rereadable, file_format, self._options, self.notes.append
-                )
+                items = raw_records(found.source, rereadable, file_format, self._options, self.notes.append)
+                yield from map(self._with_lines, items) if file_format == "text" else items
             finally:  # a source may be given up before its end
                 self._done, self._position = self.consumed, int
+
+    def _with_lines(self, text: Raw | Reject) -> Raw | Reject:
+        self._lines = text.source, text.data.count(b"\n") if isinstance(text, Raw) else 0
+        return text
 
     def _rows(self, found: FoundSource, file: BinaryIO) -> Generator[Raw | Reject, None, None]:
         """Rows of a Parquet file, of which only some columns are read."""

@@ -22,7 +22,7 @@ import zstandard
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import LeftOut, files_left_out
 from simhbase.corpus.record import InputOptions, Record, Reject, SourceReject
-from simhbase.corpus.sources import CHUNK_BYTES, CHUNK_RECORDS, Sources
+from simhbase.corpus.sources import CHUNK_BYTES, CHUNK_RECORDS, MANY_LINES, Sources
 from simhbase.errors import UsageError
 from tests.reading import json_lines, read, rejects, texts, write
 
@@ -1053,3 +1053,19 @@ class TestFoldersOfPrograms:
             file.write(b"one\ntwo\n")
         items = read(tmp_path, format="lines")
         assert [item.id for item in items] == ["caf\\xe9.txt:1", "caf\\xe9.txt:2"]
+
+
+def test_many_lines_in_the_only_text_are_named_where_nothing_says_that_it_is_one_document(tmp_path):
+    """A document a line was meant, and one was read, without a word."""
+    path, other = tmp_path / "x.txt", tmp_path / "y.txt"
+    path.write_text("some words\n" * MANY_LINES)
+    other.write_text("some words\n" * (MANY_LINES - 1))
+
+    def notes(*paths, **options):
+        sources = Sources(list(map(str, paths)), InputOptions(**options))
+        assert sum(map(len, sources.chunks()))
+        return sources.notes
+
+    (said,) = notes(path)
+    assert said.startswith(f"{path}: its {MANY_LINES} lines are one document")
+    assert not [*notes(other), *notes(path, other), *notes(path, format="text"), *notes(path, format="lines")]
