@@ -25,6 +25,7 @@ def main() -> None:
             text_column=options.text_column,
             order_column=options.order_column,
             min_similarity=options.min_similarity,
+            min_containment=options.min_containment,
             keep=options.keep,
             chains=options.chains,
         )
@@ -57,6 +58,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--keep", default="first", help="first, longest, newest, oldest, COLUMN or -COLUMN")
     parser.add_argument("--chains", action="store_true", help="a group is a connected component of matches")
     parser.add_argument("--min-similarity", type=float, help="as of simhbase dedup")
+    parser.add_argument("--min-containment", type=float, help="as of simhbase dedup")
     parser.add_argument("--profile", default="complete", help="a preset or a profile file")
     return parser.parse_args()
 
