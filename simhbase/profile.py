@@ -186,12 +186,6 @@ class Profile:
         return f"a text has at most {SHORT} characters: {self.misses}. The profile short is for such texts"
 
     @property
-    def out_of_reach(self) -> str | None:
-        """What to say of a new store if drawers miss many of the texts that its threshold asks for."""
-        threshold = self.index_scheme.threshold
-        return self.index_scheme.missing(threshold) if isinstance(threshold, float) else None
-
-    @property
     def variants(self) -> CharacterTable | None:
         """The table of characters that count as equal."""
         return cast("CharacterTable | None", self.fold)

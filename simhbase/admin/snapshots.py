@@ -7,7 +7,7 @@ from pathlib import Path
 
 from simhbase.errors import StoreBusy, TablesMissing, UsageError
 from simhbase.index.index import open_index
-from simhbase.stores import copy_store, hbase, is_in_hbase, location
+from simhbase.stores import copy_store, hbase, is_in_hbase
 
 _EMBEDDED = "rocksdb:"
 
@@ -57,7 +57,7 @@ def restore(url: str, name: str | Path) -> Snapshot:
             f"{url} cannot be restored from a snapshot: use {_EMBEDDED}PATH or a store in HBase "
             "(PostgreSQL has pg_dump and pg_restore, Redis BGSAVE)"
         )
-    _copy(f"{_EMBEDDED}{_folder(name)}", location(url))
+    _copy(f"{_EMBEDDED}{_folder(name)}", url.partition(":")[2])
     return Snapshot(url, name)
 
 

@@ -322,7 +322,8 @@ def _options(wanted: Mapping[str, Any], profile: Callable[[], Profile] = Profile
 def _drawer_warnings(documents: int | None, profile: Profile) -> list[str]:
     """Warnings if the profile's drawers miss texts that its threshold asks for, or the expected documents
     overfill them."""
-    scheme, found = profile.index_scheme, [profile.out_of_reach]
+    scheme = profile.index_scheme
+    found = [scheme.missing()]
     if documents is not None and isinstance(scheme, SimHashScheme):  # bands of minhash are hashes of 32 bits
         found.append(oversized_drawers(documents, scheme.layout, DRAWER_LIMIT))
     return [warning for warning in found if warning is not None]

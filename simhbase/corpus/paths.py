@@ -18,7 +18,7 @@ from simhbase.corpus.folders import Unread, Walk, is_folder, printable
 from simhbase.corpus.names import EXTENSIONS, SUFFIXES, format_of
 from simhbase.corpus.record import Format, Source, SourceReject
 from simhbase.errors import UsageError
-from simhbase.stores import names_backend
+from simhbase.stores import BACKENDS
 from simhbase.urls import MEANT_AS_URL, shown
 
 if TYPE_CHECKING:
@@ -149,7 +149,8 @@ def local_path(given: str) -> str | None:
     """The local path of an input, also given as file:///path; None for other URLs. Raises UsageError for what
     was meant as a URL: it would be taken for the name of a file, and shown with a password in it."""
     path = given.removeprefix("file://").removeprefix("local://")  # both of fsspec
-    if names_backend(given) and not os.path.lexists(given):
+    scheme, colon, _ = given.partition(":")
+    if colon and scheme in BACKENDS and not os.path.lexists(given):
         raise UsageError(
             f"{shown(given)} is the URL of a store, and inputs are files: name a store by its own option, or "
             "write ./ before the name of a file that begins so"

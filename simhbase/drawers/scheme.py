@@ -144,9 +144,11 @@ class SimHashScheme:
             )
         return Bounds(k, _most_mismatches(self.sketching, _similarity(min_similarity), self.errors))
 
-    def missing(self, similarity: float) -> str | None:
-        """A sentence on pairs that share no drawer, if the similarity is less than SIMILAR: there few do."""
-        if similarity >= SIMILAR:
+    def missing(self, similarity: float | None = None) -> str | None:
+        """A sentence on pairs that share no drawer, if the similarity is less than SIMILAR: there few do.
+        None: that of the threshold."""
+        least = self.threshold if similarity is None else similarity
+        if least is None or least >= SIMILAR:
             return None
         return (
             f"of texts with a similarity below {SIMILAR:g}, drawers by SimHash may miss more than half, "
@@ -320,8 +322,13 @@ class MinHashScheme:
         errors = 0 if isinstance(self.threshold, RisingThreshold) else self.errors
         return Bounds(0, _most_mismatches(self.sketching, _similarity(wanted), errors))
 
-    def missing(self, similarity: float) -> str | None:
-        """A sentence on what share of pairs of a similarity share a drawer, if it is less than FEW_FOUND."""
+    def missing(self, similarity: float | None = None) -> str | None:
+        """A sentence on what share of pairs of a similarity share a drawer, if it is less than FEW_FOUND.
+        None: that of the threshold, the greatest of a rising one."""
+        if similarity is None:
+            similarity = (
+                self.threshold.most if isinstance(self.threshold, RisingThreshold) else self.threshold
+            )
         found = self.bands.meeting(similarity)
         if found >= FEW_FOUND:
             return None

@@ -188,10 +188,10 @@ class Index:
             claimer.close()
         self.store.close()
 
-    def listing(self, ids_limit: int) -> Index:
-        """Return this index with another ids_limit."""
+    def listing(self, ids_limit: int, near_limit: int | None = None) -> Index:
+        """Return this index with other limits: see Reader."""
         other = copy(self)
-        other._reader = replace(self._reader, ids_limit=ids_limit)
+        other._reader = replace(self._reader, ids_limit=ids_limit, near_limit=near_limit)
         return other
 
     @cached_property

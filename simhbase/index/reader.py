@@ -158,6 +158,8 @@ class Reader:
         if len(fingerprints) == 1 and self.record is None:
             return [self.find_one(fingerprints.single, asked)]
         near = self.near(fingerprints, asked)
+        if self.near_limit is not None:
+            self._follow_all(near, fingerprints, asked)
         self._look_behind(near, fingerprints, asked)
         lookups = [
             Lookup(Fingerprint(fingerprint), tuple(sorted(matches)), truncated or cut)
@@ -317,6 +319,19 @@ class Reader:
         if not is_near or shared == () or self.hidden.hides(document, entry.fingerprint):
             return None
         return Match(distance, document, Fingerprint(entry.fingerprint), similarity, shared)
+
+    def _follow_all(self, near: Near, fingerprints: FingerprintBatch, asked: Asked) -> None:
+        """Follows all near fingerprints of truncated queries without a match, as those that were followed may
+        be too far by their sketches."""
+        again = [
+            query
+            for query, (matches, *cut) in enumerate(zip(near.matches, near.truncated, near.cut, strict=True))
+            if any(cut) and not matches
+        ]
+        if again:
+            more = replace(self, near_limit=None, metrics=None).near(fingerprints[again], asked)
+            for query, matches in zip(again, more.matches, strict=True):
+                near.matches[query] = sorted(matches)[: self.near_limit]
 
     def _look_behind(self, near: Near, fingerprints: FingerprintBatch, asked: Asked) -> None:
         """Lists more documents for truncated queries without a match, as all that were listed may have

@@ -176,7 +176,7 @@ def loading(job: Load) -> Iterator[LoadReport]:
         if is_new:
             if job.inputs.options.fingerprint_field is None and (misses := index.profile.misses):
                 job.inputs.watcher.hint(misses)
-            if missing := index.profile.out_of_reach:
+            if missing := index.profile.index_scheme.missing():
                 job.inputs.watcher.note(missing)
             undone.callback(_drop_if_empty, job.store)
         job.inputs.watcher.replacing(_replaced(job, index))

@@ -18,7 +18,6 @@ from simhbase.admin import Administrator
 from simhbase.admin.stats import estimated_documents
 from simhbase.errors import Overloaded
 from simhbase.index import Index
-from simhbase.index.reader import IDS_LIMIT
 from simhbase.logs import logger
 from simhbase.model import Comparison, Explanation, Lookup, Moment, Query, Stats, StoredDocument, StoredPage
 from simhbase.moment import of_text
@@ -77,9 +76,10 @@ class Service:
         self._require_short(texts)
         query = Query(given.k, given.min_similarity, _time(given.since), given.tags)
         most = max(1, self._limits.matches // max(1, len(texts)))  # of each, and so of what is read for it
-        ids_limit = most if most < IDS_LIMIT else None
+        # A power of two, so that requests for about as many texts share reads.
+        near_limit = 1 << most.bit_length() - 1 if len(texts) > 1 else None
         found = await self._lookups.afind_many(
-            texts, query, self._limits.seconds, source=source.get(), ids_limit=ids_limit
+            texts, query, self._limits.seconds, source=source.get(), near_limit=near_limit
         )
         return answers.Lookups([_cut(lookup, most) for lookup in found], self._warnings(texts))
 

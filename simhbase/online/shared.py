@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from simhbase.errors import Overloaded, TimedOut, UsageError
 from simhbase.index import Index
+from simhbase.index.reader import IDS_LIMIT
 from simhbase.index.tags import required_tags
 from simhbase.joining import OF_ALL, Queue, QueuedRequest
 from simhbase.metrics import timed
@@ -128,10 +129,11 @@ class SharedLookups:
         timeout: float | None = None,
         *,
         source: Hashable = None,
-        ids_limit: int | None = None,
+        near_limit: int | None = None,
     ) -> Answers:
-        """`find_many` for asyncio. ids_limit: maximum documents listed per fingerprint; None: the index's."""
-        return await self._await(self._submit("find_texts", texts, query, source, ids_limit), timeout)
+        """`find_many` for asyncio. near_limit: maximum documents that are followed for each of several texts,
+        the nearest ones; None: all within the limits of the index."""
+        return await self._await(self._submit("find_texts", texts, query, source, near_limit), timeout)
 
     async def afind_ids(
         self,
@@ -159,7 +161,7 @@ class SharedLookups:
         records: Iterable[object],
         query: Query,
         source: Hashable = None,
-        ids_limit: int | None = None,
+        near_limit: int | None = None,
     ) -> list[Future[Answers]]:
         """The answers to come, in parts."""
         if isinstance(records, str):
@@ -167,7 +169,7 @@ class SharedLookups:
         self._scheme.bounds(query.k, query.min_similarity)  # raises UsageError here, in the caller's thread
         own = replace(query, tags=dict(required_tags(query.tags)))  # the caller may change the tags
         listed = records.tolist() if isinstance(records, np.ndarray) else list(records)
-        kind = method, own, ids_limit
+        kind = method, own, near_limit
         requests = [
             _Request(kind=kind, records=part, source=source, weight=weight)
             for part, weight in _parts(listed, self._largest_batch)
@@ -247,8 +249,8 @@ class SharedLookups:
     def _answer(self, requests: Sequence[_Request]) -> None:
         """Answers requests of one kind by one read, or separately if one of them causes an error."""
         records = [record for request in requests for record in request.records]
-        method, query, ids_limit = requests[0].kind
-        index = self.index if ids_limit is None else self.index.listing(ids_limit)
+        method, query, most = requests[0].kind
+        index = self.index if most is None else self.index.listing(min(most, IDS_LIMIT), most)
         try:
             answers = iter(getattr(index, method)(records, query))
         except Exception as error:

@@ -10,7 +10,7 @@ from simhbase.errors import UsageError
 from simhbase.stores.base import Access, NoteDamage, Store
 from simhbase.urls import refuse_secret, shown
 
-_BACKENDS = {
+BACKENDS = {
     "memory": "simhbase.stores.memory",
     "rocksdb": "simhbase.stores.rocksdb",
     "hbase": "simhbase.stores.hbase",
@@ -64,16 +64,6 @@ def is_store(folder: Path) -> bool:
     return _backend("rocksdb:").is_store(folder)  # type: ignore[no-any-return]  # a module is untyped
 
 
-def names_backend(url: str) -> bool:
-    """True for what begins as the URL of a store does."""
-    return url.partition(":")[0] in _BACKENDS and ":" in url
-
-
-def location(url: str) -> str:
-    """The part of a URL after its scheme."""
-    return url.partition(":")[2]
-
-
 def is_one_folder(url: str, other: str) -> bool:
     """True for two URLs of one embedded store, also if one is a link to the other."""
     if not all(each.startswith("rocksdb:") for each in (url, other)):
@@ -107,14 +97,14 @@ def _require_url(url: object) -> None:
 def _backend(url: str) -> ModuleType:
     _require_url(url)
     scheme, colon, _ = url.partition(":")
-    if not colon or scheme not in _BACKENDS:
-        known = ", ".join(f"{name}:" for name in _BACKENDS)
+    if not colon or scheme not in BACKENDS:
+        known = ", ".join(f"{name}:" for name in BACKENDS)
         hint = "" if colon else f"; did you mean 'rocksdb:{shown(url)}'?"
         if scheme in ("http", "https"):
             hint = ". A service is asked by simhbase.Client(URL), or by any HTTP client (docs/service.md)"
         raise UsageError(f"no store {shown(url)!r}: a store's URL starts with one of {known}{hint}")
     try:
-        return import_module(_BACKENDS[scheme])
+        return import_module(BACKENDS[scheme])
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
             raise

@@ -8,7 +8,6 @@ from pathlib import Path
 from rocksdict import Rdict
 
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
-from simhbase.stores import location
 from simhbase.stores.rocksdb.database import Failures
 from simhbase.stores.rocksdb.integrity import holds_rows
 from simhbase.stores.rocksdb.note import NOTE, REMEDY
@@ -17,7 +16,7 @@ from simhbase.stores.rocksdb.options import CONFIGURATION, TABLES, database_opti
 
 def path_of(url: str) -> Path:
     """The folder in a URL. Raises UsageError if there is none, or RocksDB cannot open it."""
-    path, _, _ = location(url).partition("?")
+    path, _, _ = url.removeprefix("rocksdb:").partition("?")
     if not path:
         raise UsageError(f"no store {url!r}: give its folder, e.g. rocksdb:simhbase.db")
     # Shells do not expand a tilde after a scheme. Absolute, as the working folder may change.
@@ -33,7 +32,7 @@ def path_of(url: str) -> Path:
 
 def options_of(url: str) -> str:
     """The options after the path of a URL."""
-    return location(url).partition("?")[2]
+    return url.partition("?")[2]
 
 
 def require_store(url: str, path: Path) -> None:
