@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     from simhbase.model import Lookup as Lookup
     from simhbase.model import Match as Match
     from simhbase.model import Member as Member
+    from simhbase.model import Met as Met
     from simhbase.model import Muted as Muted
     from simhbase.model import Pair as Pair
     from simhbase.model import Query as Query
@@ -182,8 +183,8 @@ _NAMES = {
     "jobs.match": "match",
     "jobs.pairs": "CorpusPairs pairs",
     "metrics": "Metrics",
-    "model": "AddReport Claim Comparison Document Explanation Fingerprint Group Lookup Match Member Muted "
-    "Pair Query Rejected Stats StoredDocument StoredPage",
+    "model": "AddReport Claim Comparison Document Explanation Fingerprint Group Lookup Match Member Met "
+    "Muted Pair Query Rejected Stats StoredDocument StoredPage",
     "online.async_client": "AsyncClient",
     "online.client": "Client",
     "online.shared": "SharedLookups",

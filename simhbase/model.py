@@ -58,12 +58,29 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
+class Met:
+    """The claims that were refused because of a document.
+
+    count: number of different ids; first, last: when the first of them was refused first, and the last one
+    last; None if there are none. truncated: there may be more than these 10,000, and first and last are of
+    these.
+    """
+
+    count: int
+    first: datetime | None = None
+    last: datetime | None = None
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """The stored fields of a document. Texts are not stored."""
+    """The stored fields of a document. Texts are not stored. met: None if the store does not count refused
+    claims."""
 
     id: str
     fingerprint: Fingerprint
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
+    met: Met | None = None
 
 
 @dataclass(frozen=True, slots=True)

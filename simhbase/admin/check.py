@@ -25,6 +25,7 @@ from simhbase.drawers.rowkeys import decode
 from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
+from simhbase.index.counts import damaged_rows
 from simhbase.index.index import open_index
 from simhbase.index.load_log import remove_damaged
 from simhbase.index.part import WHOLE, Part, part_of
@@ -33,6 +34,7 @@ from simhbase.index.sums import Sums, row_hashes
 from simhbase.index.writer import HintingWriter, Known, batch_of, first_listed, known
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores.base import (
+    MET,
     AtomicStore,
     Cell,
     HintingStore,
@@ -100,11 +102,12 @@ class CheckReport:
 
     def removals(self, url: str) -> Iterator[Removal]:
         """What a repair would remove, by table."""
-        rows = {
+        rows: dict[str, int] = {
             "documents": self.documents + self.removable.get("documents", 0),
             "fingerprints": self.listings,
             "index": self.index_rows,
-            "meta": self.removable.get("meta", 0),  # the mute list, logs of loads: always asks
+            # The mute list, logs of loads, times of refused claims: always asks.
+            **{table: self.removable.get(table, 0) for table in ("meta", MET)},
         }
         for table, count in self.removable.items():
             yield Removal(count, rows[table], f"rows of the table {table}", url)
@@ -182,6 +185,8 @@ class Checker:
         if not keeps_hints(self.store):
             self._note(report, MISCOUNTED, cast(AtomicStore, self.store).recount(repair=self.repair))
         self._meta(part, report)
+        if MET in self.store.tables:
+            self._met(part, report)
         if part.of == 1:
             self._check_in_doubt(self._sums(report), report)
         else:
@@ -202,6 +207,12 @@ class Checker:
             if self.repair:
                 self.store.records("meta").delete(going)
                 remove_damaged(self.store, [key for key in going if key.startswith(b"load")])
+
+    def _met(self, part: Part, report: CheckReport) -> None:
+        """Checks rows of refused claims. Those whose document is gone are left to vacuum."""
+        for batch in self.store.records(MET).iterate(*part.keys()):
+            self._remove_unreadable(MET, damaged_rows(batch), report)
+            self.progress(len(batch))
 
     def _document_rows(self, part: Part, report: CheckReport) -> Iterator[list[Row]]:
         """Documents rows; checks pending claims on the way."""

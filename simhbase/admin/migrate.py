@@ -16,6 +16,7 @@ from simhbase.admin.removal import Agree, Removal
 from simhbase.admin.tables import expiry, open_like, require_ttl
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.index import rows
+from simhbase.index.counts import copy_rows
 from simhbase.index.index import Index, open_index
 from simhbase.index.reader import sketches_of
 from simhbase.index.stored_profile import StoredProfile, read_profile
@@ -23,7 +24,7 @@ from simhbase.index.writer import SETTLED, Copied, DocumentBatch, Known, alive_s
 from simhbase.interrupt import defer_interrupts
 from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
-from simhbase.stores.base import Row, Store, keeps_hints
+from simhbase.stores.base import MET, Row, Store, keeps_hints
 from simhbase.stores.hbase.schema import Options
 
 COPIED_AT_ONCE = 1 << 16  # documents; enough that an embedded store ingests new ones as files
@@ -38,7 +39,8 @@ class MigrationReport:
     target's time to live. deleted: documents deleted in the target because the source deleted them or, with
     `delete_missing`, does not have them; too_young: of the latter, those left because their versions are
     later than the start of this run (written since, or by a clock that is ahead); a later run deletes them.
-    lost_sketches: documents not copied because their sketch is lost; unreadable_rows: in the source.
+    lost_sketches: documents not copied because their sketch is lost; unreadable_rows: in the source; refused:
+    rows of refused claims that were copied, if both stores count them.
     warnings: for the administrator.
     """
 
@@ -52,6 +54,7 @@ class MigrationReport:
     too_young: int = 0
     lost_sketches: int = 0
     unreadable_rows: int = 0
+    refused: int = 0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
 
@@ -111,6 +114,10 @@ def migrate(
                 report = Migration(source, target, delete_missing, agree, progress=note).run()
             if ttl is None and source.store.ttl() != target.store.ttl():
                 report.warnings = (_differs(source.store, target.store),)
+            if source.counts and not target.counts:
+                report.warnings += (
+                    f"{target.store.url} does not count refused claims: counts are not copied",
+                )
             if report.added + report.updated >= SETTLED:
                 # Last, because it can be skipped.
                 with suppress(KeyboardInterrupt):
@@ -190,6 +197,11 @@ class Migration:
             self.progress(len(batch))
         if self.delete_missing:
             self._delete_missing(begun, report)
+        if self.source.counts and self.target.counts:
+            for batch in self.source.store.records(MET).iterate():
+                with defer_interrupts():
+                    copy_rows(batch, self.target.store)
+                report.refused += len(batch)
         self.target.store.sync()
         for index in (self.source, self.target):
             index.require_own_tables()

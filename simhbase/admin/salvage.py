@@ -22,6 +22,7 @@ from simhbase.admin.migrate import (
 from simhbase.admin.tables import open_like
 from simhbase.errors import ProfileMismatch, StoreFailed, TablesMissing, UsageError
 from simhbase.index import rows
+from simhbase.index.counts import copy_rows, damaged_rows
 from simhbase.index.index import Index
 from simhbase.index.mute import MuteList
 from simhbase.index.rows import Entry
@@ -32,7 +33,7 @@ from simhbase.model import Fingerprint
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores import is_one_folder, open_damaged
-from simhbase.stores.base import Cell, RecordTable, Row, Store, keeps_hints
+from simhbase.stores.base import MET, Cell, RecordTable, Row, Store, keeps_hints
 from simhbase.stores.meta import damaged_in, shown
 
 MISSING = "lost: listed under its fingerprint, but without a row in documents"
@@ -231,6 +232,8 @@ class Salvage:
                 self.losses.document(UNREADABLE, document)
         if self._unsketched or self._may_hold_deleted:
             self._each("documents", self._find_doubtful)
+        if self.source.counts and self.target.counts:
+            self._each(MET, self._copy_counts)
         self.target.store.sync()
         self.target.require_own_tables()
 
@@ -255,6 +258,12 @@ class Salvage:
         with suppress(StoreFailed):  # a damaged list is noted
             if muted := MuteList(self.source.store, self.source.clock).entries():
                 MuteList(self.target.store, self.target.clock).mute(muted)
+
+    def _copy_counts(self, batch: list[Row]) -> None:
+        damaged = {key for key, _ in damaged_rows(batch)}
+        for key in sorted(damaged):
+            self.losses.damage(MET, f"the row {key.hex()} is damaged")
+        copy_rows([row for row in batch if row[0] not in damaged], self.target.store)
 
     def _copy(self, batch: list[Row]) -> None:
         """Copy the documents of some rows."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -22,7 +22,7 @@ from simhbase.admin.snapshots import Snapshot, restore, snapshot
 from simhbase.admin.stats import sizes
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing, UsageError
-from simhbase.index.index import Index, open_index
+from simhbase.index.index import Index, open_index, require_counts
 from simhbase.index.reader import DRAWER_LIMIT
 from simhbase.index.stored_profile import StoredProfile, probes, read_profile, write_profile
 from simhbase.model import Size
@@ -56,7 +56,8 @@ class CreatedTables:
     """Result of `create`.
 
     profile: the store's; created: HBase tables that were missing, or the URL of another store; warnings: for
-    the administrator; regions: numbers of them by HBase table, empty without a Thrift 2 gateway.
+    the administrator; regions: numbers of them by HBase table, empty without a Thrift 2 gateway; counts:
+    whether it counts refused claims.
     """
 
     store: str
@@ -64,6 +65,7 @@ class CreatedTables:
     created: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     regions: Mapping[str, int] = field(default_factory=dict)
+    counts: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class DescribedTables:
 
     software: library versions of its creator; ttl: seconds after which documents of an embedded store expire,
     or None; tables: regions, durability and attributes by table, empty without a Thrift 2 gateway; sizes:
-    estimated rows and bytes of these, before compression.
+    estimated rows and bytes of these, before compression; counts: whether it counts refused claims.
     """
 
     store: str
@@ -98,6 +100,7 @@ class DescribedTables:
     tables: Mapping[str, LiveTable]
     ttl: int | None = None
     sizes: Mapping[str, Size] = field(default_factory=dict)
+    counts: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,36 +127,40 @@ def create(
     documents: int | None = None,
     compression: str | None = None,
     ttl: int | None = None,
+    counts: bool = False,
 ) -> CreatedTables:
     """Create the missing tables of a store, with a profile. May be repeated.
 
     profile: a Profile, or some of its parameters by name; an existing store must agree with it. ttl: seconds
-    after which documents expire. For new tables in HBase: regions: number of regions per table, or documents:
+    after which documents expire. counts: count refused claims (`StoredDocument.met`), which a store does from
+    its beginning or never. For new tables in HBase: regions: number of regions per table, or documents:
     expected number of documents, which determines it; compression: as named by HBase, e.g. "ZSTD".
 
     Raises UsageError for options that cannot be combined, ProfileMismatch, SchemaDiffers if a table has other
-    attributes, TablesMissing if HBase lacks the tables and no Thrift 2 gateway is given, StoreBusy,
-    StoreUnreachable, StoreFailed.
+    attributes or the store does not count, TablesMissing if HBase lacks the tables and no Thrift 2 gateway is
+    given, StoreBusy, StoreUnreachable, StoreFailed.
     """
     given = given_parameters(profile)
     wanted = _wanted(url, regions=regions, documents=documents, compression=compression, ttl=ttl)
-    created, warnings = _create_in_hbase(url, wanted, given) if is_in_hbase(url) else ([], [])
+    if counts:
+        require_counts(url, None)
+    created, warnings = _create_in_hbase(url, wanted, given, counts=counts) if is_in_hbase(url) else ([], [])
     try:
         index = open_index(url)
     except TablesMissing:
-        with _created(url, make_profile(given), ttl) as index:
+        with _created(url, make_profile(given), ttl, counts=counts) as index:
             stored = index.profile
         created = created if is_in_hbase(url) else [url]
     else:
         with index:
-            stored = index.profile
+            stored, counts = index.profile, index.counts
             stored.require(given)
             if ttl is not None and not is_in_hbase(url):  # there attributes were compared
                 require_ttl(index.store, ttl)
     live = _live_tables(url) if is_in_hbase(url) else {}
     regions_of = {each.name: each.regions for each in live.values()}
     warnings = [*warnings, *_drawer_warnings(documents, stored)]
-    return CreatedTables(url, stored, tuple(created), tuple(warnings), regions_of)
+    return CreatedTables(url, stored, tuple(created), tuple(warnings), regions_of, counts)
 
 
 def check(url: str, *, compression: str | None = None, ttl: int | None = None) -> CheckedTables:
@@ -187,7 +194,7 @@ def describe(url: str) -> DescribedTables:
         ttl = None if keeps_hints(store) or (found := store.ttl()) == "unknown" else found
         live = _live_tables(url) if is_in_hbase(url) else {}
         estimated = sizes(store) if live else {}
-    return DescribedTables(url, stored.profile, dict(stored.software), live, ttl, estimated)
+    return DescribedTables(url, stored.profile, dict(stored.software), live, ttl, estimated, stored.counts)
 
 
 def _live_tables(url: str) -> Mapping[str, LiveTable]:
@@ -228,25 +235,26 @@ def ddl(
     documents: int | None = None,
     compression: str | None = None,
     ttl: int | None = None,
+    counts: bool = False,
 ) -> Ddl:
     """Return a script for the hbase shell that creates the tables of a store; `create` then stores the
     profile in them.
 
     Contacts no server: only the table names of the URL are used. `documents` and the profile determine the
-    regions. Raises UsageError.
+    regions. counts: with the table for these, which `create` has to be told, too. Raises UsageError.
     """
     if not is_in_hbase(url):
         raise UsageError(f"tables ddl is for stores in HBase (hbase://HOST/PREFIX), not {url}")
     wanted = _wanted(url, regions=regions, documents=documents, compression=compression, ttl=ttl)
     chosen = make_profile(given_parameters(profile))
-    script = hbase.script(url, _options(wanted, lambda: chosen))
+    script = hbase.script(url, replace(_options(wanted, lambda: chosen), counts=counts))
     return Ddl(script, tuple(_drawer_warnings(documents, chosen)))
 
 
 def open_like(url: str, profile: Profile, like: StoredProfile, documents: int, ttl: int | None) -> Index:
-    """Open a store for writing that holds fingerprints of another store; missing tables are created.
-    documents: expected number, for the regions in HBase. ttl: seconds after which documents expire in new
-    tables.
+    """Open a store for writing that holds fingerprints of another store; missing tables are created, and
+    count refused claims if the other one does. documents: expected number, for the regions in HBase. ttl:
+    seconds after which documents expire in new tables.
 
     An existing store may have any profile. Raises the errors of `create`.
     """
@@ -254,16 +262,19 @@ def open_like(url: str, profile: Profile, like: StoredProfile, documents: int, t
         return open_index(url)
     except TablesMissing:
         if is_in_hbase(url) and hbase.has_administration(url):
-            _create_in_hbase(url, _wanted(url, documents=documents, ttl=ttl), profile.parameters())
-        return _created(url, profile, ttl, like)
+            wanted = _wanted(url, documents=documents, ttl=ttl)
+            _create_in_hbase(url, wanted, profile.parameters(), counts=like.counts)
+        return _created(url, profile, ttl, like, counts=like.counts)
 
 
-def _created(url: str, profile: Profile, ttl: int | None, like: StoredProfile | None = None) -> Index:
+def _created(
+    url: str, profile: Profile, ttl: int | None, like: StoredProfile | None = None, *, counts: bool
+) -> Index:
     """Opens a store for writing, creating what is missing. ttl: for an embedded store."""
     profile.require_fits_tables()
-    store = create_store(url)
+    store = create_store(url, counts=counts)
     try:
-        write_profile(store, profile, like, ttl)
+        write_profile(store, profile, like, ttl, counts=counts)
         return Index(store, read_profile(store))
     except BaseException:
         store.close()
@@ -330,7 +341,7 @@ def _drawer_warnings(documents: int | None, profile: Profile) -> list[str]:
 
 
 def _create_in_hbase(
-    url: str, wanted: Mapping[str, Any], given: Mapping[str, object]
+    url: str, wanted: Mapping[str, Any], given: Mapping[str, object], *, counts: bool
 ) -> tuple[list[str], list[str]]:
     """Names of the created tables, and warnings."""
     if not hbase.has_administration(url):
@@ -342,7 +353,7 @@ def _create_in_hbase(
                 parameter=name,
             )
         return [], []
-    options = _options(wanted, lambda: _stored_or_given(url, given))
+    options = replace(_options(wanted, lambda: _stored_or_given(url, given)), counts=counts)
     created: list[str] = []
     try:
         hbase.check_tables(url, options)
@@ -365,7 +376,8 @@ def _stored_or_given(url: str, given: Mapping[str, object]) -> Profile:
 
 def _compare_attributes(url: str, wanted: Mapping[str, Any]) -> tuple[int, tuple[str, ...]]:
     """Number of attributes compared, and tables that were not compared without a Thrift 2 gateway."""
-    options = _options(wanted)
+    with open_index(url, access="read") as index:
+        options = replace(_options(wanted), counts=index.counts)
     specification = hbase.specification(url, options)
     if wanted or hbase.has_administration(url):
         hbase.check_tables(url, options)

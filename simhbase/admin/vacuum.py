@@ -13,6 +13,7 @@ pending cells, which would otherwise count again.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -27,13 +28,15 @@ from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.drawers.scheme import Scheme
 from simhbase.errors import UsageError
 from simhbase.index import rows
+from simhbase.index.counts import forget
 from simhbase.index.index import open_index
 from simhbase.index.part import Part, part_of
+from simhbase.index.reader import expired_before
 from simhbase.index.rows import SALTS
 from simhbase.index.writer import Known, alive_since, batch_of, emptied_by, known, remove_older, writer_for
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores import is_in_hbase
-from simhbase.stores.base import HintingStore, Store, keeps_hints, now
+from simhbase.stores.base import MET, HintingStore, Store, keeps_hints, now
 
 DAY = 24 * 3600
 GRACE = DAY  # seconds
@@ -46,7 +49,8 @@ class VacuumReport:
     """Result of a vacuum, counted as it runs.
 
     looked_at: notes of obsolete rows that were read; listings, index_rows, deleted_documents: rows removed;
-    claims: rows and cells of abandoned claims that were removed; too_young: left for a later run.
+    claims: rows and cells of abandoned claims that were removed; too_young: left for a later run; refused:
+    rows of refused claims that were removed, as their document is gone.
     removes_at_once: an embedded store, which has no obsolete rows except expired documents: looked_at then
     counts documents, and expired those removed.
     """
@@ -58,6 +62,7 @@ class VacuumReport:
     claims: int = 0
     too_young: int = 0
     expired: int = 0
+    refused: int = 0
     removes_at_once: bool = False
     seconds: float = 0.0
 
@@ -173,6 +178,7 @@ class Vacuum:
         report = VacuumReport(removes_at_once=not keeps_hints(self.store))
         if report.removes_at_once:
             self._expire(report)
+            self._forget(sys.maxsize, report)
             return report
         before = self.clock() - int(self.grace * 1000)
         table, notes = self.store.records("obsolete"), dict[bytes, int]()
@@ -186,7 +192,15 @@ class Vacuum:
         self._batch_rows(before, report)
         if sweep is not None:
             self._sweep(sweep, before, report)
+        self._forget(before, report)
         return report
+
+    def _forget(self, before: int, report: VacuumReport) -> None:
+        """Removes rows of refused claims whose documents are gone."""
+        if MET in self.store.tables:
+            report.refused = forget(
+                self.store, before, expired_before(self.store, self.clock()), self.progress
+            )
 
     def _sweep(self, part: Part, before: int, report: VacuumReport) -> None:
         """Removes listings that lead nowhere and have no note."""

@@ -7,7 +7,9 @@ from datetime import datetime
 
 from simhbase.cli.options import command, since_option, store_option, tag_option
 from simhbase.cli.output import Output, results_option
-from simhbase.model import StoredDocument
+from simhbase.model import Met, StoredDocument
+
+_TIME = "%Y-%m-%d %H:%M"
 
 
 @command(
@@ -26,7 +28,9 @@ def list(  # noqa: A001  # the command's name
 ) -> None:
     """List the documents of a store.
 
-    Prints fingerprint, tags and id of each, in no particular order. Reads all documents.
+    Prints fingerprint, tags and id of each, in no particular order. Reads all documents. If the store counts
+    refused claims ('simhbase tables create --counts'), prints how many ids were refused because of each, and
+    when the first and the last of them, in local time.
     """
     from simhbase.index import open_index
 
@@ -36,4 +40,15 @@ def list(  # noqa: A001  # the command's name
 
 def _lines(document: StoredDocument) -> Iterator[str]:
     tags = "".join(f"{name}={value}  " for name, value in document.tags.items())
-    yield f"{document.fingerprint}  {tags}{document.id}"
+    yield f"{document.fingerprint}  {_met(document.met)}{tags}{document.id}"
+
+
+def _met(met: Met | None) -> str:
+    """How often a document was met, for a store that counts."""
+    if met is None:
+        return ""
+    count = f"{met.count:,} or more" if met.truncated else f"{met.count:,}"
+    if met.first is None or met.last is None:
+        return f"met {count}  "
+    first, last = (each.astimezone().strftime(_TIME) for each in (met.first, met.last))
+    return f"met {count}, {first} to {last}  "

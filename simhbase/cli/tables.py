@@ -54,6 +54,13 @@ _storing = together(
 )
 
 
+_counting = option(
+    "--counts",
+    "Count refused claims of each document; 'list' shows them. Only for a new store.",
+    group="Store",
+)
+
+
 @click.group(
     cls=Group,
     epilog="""\b
@@ -93,6 +100,7 @@ def tables() -> None:
 @store_option
 @_splitting
 @_storing
+@_counting
 @profile_options
 @option("-v, --verbose", "Print the profile, too.")
 @json_option
@@ -112,7 +120,7 @@ def create(url: str, profile: Mapping[str, object], verbose: bool, output: Outpu
     # A store without sketches is for fingerprints made elsewhere.
     if made.profile.sketching is not None and (misses := made.profile.misses):
         output.hint(misses)
-    found: dict[str, Any] = {"store": url}
+    found: dict[str, Any] = {"store": url, **({"counts": True} if made.counts else {})}
     if made.regions:
         found["tables"] = [{"table": table, "regions": count} for table, count in made.regions.items()]
     elif is_in_hbase(url):
@@ -185,6 +193,7 @@ def describe(url: str, profile_file: Path | None, consent: Consent, output: Outp
             "profile": described.profile.describe(),
             "software": described.software,
             **({} if described.ttl is None else {"ttl": described.ttl}),
+            **({"counts": True} if described.counts else {}),
             "tables": {
                 name: asdict(live) | {"bytes_per_region": described.sizes[name].bytes // live.regions}
                 for name, live in described.tables.items()
@@ -197,6 +206,7 @@ def describe(url: str, profile_file: Path | None, consent: Consent, output: Outp
 @store_option
 @_splitting
 @_storing
+@_counting
 @profile_options
 @json_option
 def ddl(url: str, profile: Mapping[str, object], output: Output, **wanted: Any) -> None:

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Protocol, cast
 
 from simhbase.drawers.scheme import Scheme
@@ -32,6 +32,7 @@ from simhbase.index.claim_batch import (
     jittered,
     stored_outcome,
 )
+from simhbase.index.counts import note_refused
 from simhbase.index.mute import Hidden
 from simhbase.index.reader import Asked, Reader
 from simhbase.index.selection import OthersOfBatch, duplicates_of, others_of
@@ -146,13 +147,20 @@ class Claimer(Protocol):
 
 
 def claimer_for(
-    store: Store, scheme: Scheme, clock: Callable[[], int], count: Count, hidden: Callable[[], Hidden]
+    store: Store,
+    scheme: Scheme,
+    clock: Callable[[], int],
+    count: Count,
+    hidden: Callable[[], Hidden],
+    *,
+    counts: bool = False,
 ) -> Claimer:
-    """The claimer for a kind of store. count: is told metrics; hidden: says what is muted."""
+    """The claimer for a kind of store. count: is told metrics; hidden: says what is muted; counts: whether
+    the store counts refused claims."""
     if keeps_hints(store):
         shared = cast(HintingStore, store)
-        return BatchClaimer(ClaimContext(shared, scheme, clock, count, hidden=hidden))
-    return AtomicClaimer(cast(AtomicStore, store), scheme, clock, count, hidden)
+        return BatchClaimer(ClaimContext(shared, scheme, clock, count, hidden=hidden, counts=counts))
+    return AtomicClaimer(cast(AtomicStore, store), scheme, clock, count, hidden, counts=counts)
 
 
 class AtomicClaimer(Claimer):
@@ -166,9 +174,11 @@ class AtomicClaimer(Claimer):
         clock: Callable[[], int],
         count: Count,
         hidden: Callable[[], Hidden],
+        *,
+        counts: bool = False,
     ) -> None:
         self._store, self._scheme, self._clock = store, scheme, clock
-        self._count, self._hidden = count, hidden
+        self._count, self._hidden, self._counts = count, hidden, counts
         self._queue = Queue[QueuedClaims](0, "claims")
 
     def begin(self, request: QueuedClaims) -> None:
@@ -215,6 +225,8 @@ class AtomicClaimer(Claimer):
             report = writer.add(kept)
         for number, near in zip(open_, found, strict=True):
             answers[number] = claim_of(batch, number, "duplicate" if near else "accepted", near)
+        if self._counts:
+            note_refused(self._store, self._clock(), answers.values())
         answered = (answers[number] for number in range(len(batch.ids)))
         for request in requests:
             claims = list(islice(answered, len(request.batch.ids)))
@@ -327,6 +339,7 @@ class _Group:
         self._request_of = {document: request for request in requests for document in request.batch.ids}
         self._open: list[ClaimBatch] = []
         self._begun = set[str]()  # ids that were in a batch
+        self._decided: list[QueuedClaims] = []  # whose refused claims are not counted yet
 
     @cached_property
     def batch(self) -> DocumentBatch:
@@ -360,6 +373,8 @@ class _Group:
             self._give_up(late, TIME_IS_UP)
         elif not has_moved and interrupt_pending():
             self._give_up(set().union(*self._left.values()), INTERRUPTED)
+        if self._decided:
+            self._count_and_answer()
         self._open = [batch for batch in self._open if not batch.is_over]
         if self._open and not has_moved:
             self.context.count("claim_waits")
@@ -476,8 +491,19 @@ class _Group:
             self._finish(request)
 
     def _finish(self, request: QueuedClaims) -> None:
+        if self.context.counts:
+            self._decided.append(request)
+            return
         claims = [self.answers[document] for document in request.batch.ids]
         request.answer(claims, self.reports[request], self.context.count)
+
+    def _count_and_answer(self) -> None:
+        """Counts the refused claims of all requests that are decided, with one write, then answers them."""
+        decided, self._decided = self._decided, []
+        claims = {each: [self.answers[document] for document in each.batch.ids] for each in decided}
+        note_refused(self.context.store, self.context.clock(), chain.from_iterable(claims.values()))
+        for request, answers in claims.items():
+            request.answer(answers, self.reports[request], self.context.count)
 
     def _give_up(self, ids: set[str], reason: str) -> None:
         for batch in self._open:
@@ -489,6 +515,9 @@ class _Group:
     def failed(self, error: Exception) -> Iterator[_Group]:
         """Raises an error for the requests that have no answer. If one of them may be the cause, each half
         begins again."""
+        if self._decided:
+            with suppress(Exception):  # they begin again then, and are answered as before
+                self._count_and_answer()
         left = [request for request in self._left if not request.future.done()]
         if not left:
             log.warning(NOT_CLEANED_UP, error)

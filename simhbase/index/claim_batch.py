@@ -161,7 +161,7 @@ class ClaimContext:
     lease: seconds; count: a metric, by name; watched: rows of other batches that are waited for, with their
     values and the time since when they stand, so that calls shorter than a lease end the claims of dead
     workers together; beside: starts a call beside another one, and returns what waits for its result;
-    remains: what is to be cleaned up, of one thread.
+    remains: what is to be cleaned up, of one thread; counts: whether the store counts refused claims.
     """
 
     store: HintingStore
@@ -177,6 +177,7 @@ class ClaimContext:
     recent: Recent = field(default_factory=Recent)
     beside: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda call: cache(call)
     remains: list[Remains] = field(default_factory=list)
+    counts: bool = False
 
     @property
     def writer(self) -> HintingWriter:

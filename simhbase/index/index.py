@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from itertools import starmap
+from itertools import islice, starmap
 from operator import index
 from time import monotonic
 from types import TracebackType
@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.errors import PermanentError, ReadOnly, ShortTexts, UsageError
+from simhbase.errors import PermanentError, ReadOnly, ShortTexts, TablesMissing, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.frames import (
@@ -36,6 +36,7 @@ from simhbase.frames import (
 from simhbase.index import rows
 from simhbase.index.claim import TIMEOUT, Claimed, Claimer, QueuedClaims, claimer_for
 from simhbase.index.claim_batch import NO_LOAD, ClaimKind, LoadRun
+from simhbase.index.counts import counts_of, note_pairs
 from simhbase.index.explain import explain
 from simhbase.index.mute import Hidden, MuteList, Name, require_valid
 from simhbase.index.reader import (
@@ -62,6 +63,7 @@ from simhbase.model import (
     Explanation,
     Fingerprint,
     Lookup,
+    Match,
     Moment,
     Muted,
     Query,
@@ -95,6 +97,8 @@ def open_index(
     ids_limit: int = IDS_LIMIT,
     metrics: Metrics | None = None,
     clock: Callable[[], int] | None = None,
+    *,
+    counts: bool = False,
 ) -> Index:
     """Open the index at a URL.
 
@@ -103,9 +107,10 @@ def open_index(
     writer; "append" is for adding many documents to one: its memory does not grow with the store, and lookups
     read more. drawer_limit, ids_limit: see Reader. metrics: receives measurements. clock: for tests, returns
     the time of writes and lookups in milliseconds since 1970; only of a store with one writing process.
+    counts: with `create`: the store counts refused claims, as an existing one must: `StoredDocument.met`.
 
-    Raises TablesMissing (nothing there and no `create`), ProfileMismatch, StoreBusy (another process writes
-    to this embedded store), StoreUnreachable, UsageError.
+    Raises TablesMissing (nothing there and no `create`), ProfileMismatch, SchemaDiffers (it does not count),
+    StoreBusy (another process writes to this embedded store), StoreUnreachable, UsageError.
     """
     if access not in get_args(Access):
         raise UsageError(f"no access {access!r}: use one of {', '.join(get_args(Access))}")
@@ -122,7 +127,11 @@ def open_index(
                 "create cannot be combined with access='read', which does not write: leave one of them out"
             )
         create.require_fits_tables()
-    store = open_store(url, access) if create is None else create_store(url, access)
+    if counts and create is None:
+        raise UsageError("is for new stores: give create, too", parameter="counts")
+    if counts:
+        require_counts(url, create)
+    store = open_store(url, access) if create is None else create_store(url, access, counts=counts)
     try:
         if clock is not None and store.multi_writer:
             raise UsageError(
@@ -130,11 +139,19 @@ def open_index(
                 parameter="clock",
             )
         if create is not None:
-            write_profile(store, create)
+            write_profile(store, create, counts=counts)
         return Index(store, read_profile(store), access, drawer_limit, ids_limit, clock, metrics)
     except BaseException:
         store.close()
         raise
+
+
+def require_counts(url: str, profile: Profile | None) -> None:
+    """Raises SchemaDiffers if there is a store that does not count refused claims, before a table is created
+    in it. profile: that it must have, None for any."""
+    with suppress(TablesMissing), closing(open_store(url, "read")) as store:
+        stored = read_profile(store)
+        stored.require(store, profile or stored.profile, counts=True)
 
 
 class Index:
@@ -155,6 +172,7 @@ class Index:
         self.access = access
         self.clock = clock = clock or store.now
         self._stored = stored
+        self.counts = stored.counts
         self.warned_of_short = False  # or not to be
         self._looked = monotonic()
         self._mute_list = MuteList(store, clock)
@@ -300,7 +318,8 @@ class Index:
     def claimer(self) -> Claimer:
         """The claimer of claim and claim_many. Raises ReadOnly."""
         _ = self.writer
-        return claimer_for(self.store, self.profile.index_scheme, self.clock, self._count, self.hidden)
+        scheme, counts = self.profile.index_scheme, self.counts
+        return claimer_for(self.store, scheme, self.clock, self._count, self.hidden, counts=counts)
 
     def _count(self, name: str, by: int = 1, **labels: str) -> None:
         if self.metrics is not None:
@@ -431,6 +450,13 @@ class Index:
         with self._operation("claim", len(request.records)):
             self.claimer.begin(request)
             return request.result()
+
+    def note_refused(self, ids: Sequence[str], duplicate_of: Sequence[Match | None]) -> None:
+        """Count documents that a load has refused, as claims are. duplicate_of: the match of each id, None
+        for others. No effect in a store that does not count."""
+        if self.counts:
+            found = zip(ids, duplicate_of, strict=True)
+            note_pairs(self.store, self.clock(), ((match.id, name) for name, match in found if match))
 
     def delete(self, ids: Iterable[str]) -> int:
         """Remove documents; returns how many were stored."""
@@ -770,19 +796,32 @@ class Index:
 
     def fingerprints(self, ids: Sequence[str]) -> list[Fingerprint | None]:
         """Fingerprints of stored documents, None for unknown ids."""
-        return [None if each is None else each.fingerprint for each in self.documents(ids)]
+        found = self._entries(_several(ids, "ids"))
+        return [Fingerprint(found[each].fingerprint) if each in found else None for each in ids]
 
     def documents(self, ids: Sequence[str]) -> list[StoredDocument | None]:
         """Stored documents with their tags, None for unknown ids."""
         ids = _several(ids, "ids")
+        found = {document.id: document for document in self._told(self._entries(ids))}
+        return list(map(found.get, ids))
+
+    def _entries(self, ids: Sequence[str]) -> dict[str, Entry]:
         self.store.refresh()
         with self.same_tables():
-            found = self._documents_of(ids)
-        return [_document(each, found[each]) if each in found else None for each in ids]
+            return self._documents_of(ids)
+
+    def _told(self, entries: Mapping[str, Entry]) -> Iterator[StoredDocument]:
+        """Documents as they are shown: in a store that counts refused claims with these."""
+        documents = starmap(_document, entries.items())
+        if not self.counts:
+            return documents
+        counts = counts_of(self.store, list(entries), expired_before(self.store, self.clock()))
+        return (replace(document, met=met) for document, met in zip(documents, counts, strict=True))
 
     def not_stored(self, ids: Sequence[str]) -> list[str]:
         """The ids under which no document is stored."""
-        return [name for name, found in zip(ids, self.documents(ids), strict=True) if found is None]
+        found = self._entries(_several(ids, "ids"))
+        return [name for name in ids if name not in found]
 
     def stored(
         self, since: Moment | None = None, tags: Mapping[str, str] | None = None
@@ -798,8 +837,12 @@ class Index:
     def _stored_from(self, earliest: int, tags: Tags) -> Iterator[StoredDocument]:
         self.store.refresh()
         with self.same_tables():
-            for batch in self.store.records("documents").iterate():
-                yield from starmap(_document, live_entries(known_in(batch), earliest, tags).items())
+            for entries in self._live(earliest, tags):
+                yield from self._told(entries)
+
+    def _live(self, earliest: int, tags: Tags = ()) -> Iterator[dict[str, Entry]]:
+        for batch in self.store.records("documents").iterate():
+            yield live_entries(known_in(batch), earliest, tags)
 
     def stored_page(
         self,
@@ -816,20 +859,20 @@ class Index:
         earliest, wanted = self.earliest(since), required_tags(tags)
         if limit < 1:
             raise UsageError(f"must be at least 1, not {limit}", parameter="limit")
-        found: list[StoredDocument] = []
+        found: dict[str, Entry] = {}
         read = 0
         self.store.refresh()
         with self.same_tables():
             start = b"" if after is None else rows.document_key(after) + b"\0"
             for batch in self.store.records("documents").iterate(start):
-                live = live_entries(known_in(batch), earliest, wanted)
-                found += starmap(_document, live.items())
+                found |= live_entries(known_in(batch), earliest, wanted)
                 read += len(batch)
                 if len(found) > limit:
-                    return StoredPage(tuple(found[:limit]), found[limit - 1].id)
+                    found = dict(islice(found.items(), limit))
+                    return StoredPage(tuple(self._told(found)), next(reversed(found)))
                 if read >= PAGE_READ:
-                    return StoredPage(tuple(found), rows.document_id(batch[-1][0]))
-        return StoredPage(tuple(found), None)
+                    return StoredPage(tuple(self._told(found)), rows.document_id(batch[-1][0]))
+            return StoredPage(tuple(self._told(found)), None)
 
     def earliest(self, since: Moment | None) -> int:
         """The version from which documents are wanted. Raises UsageError."""
@@ -838,17 +881,23 @@ class Index:
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the ids of the stored documents, in no particular order."""
-        return (document.id for document in self.stored())
+        for entries in self._all_live():
+            yield from entries
 
     def __len__(self) -> int:
         """The number of stored documents. Reads all of them; `Administrator.stats` has an estimate."""
-        return sum(1 for _ in self.stored())
+        return sum(map(len, self._all_live()))
+
+    def _all_live(self) -> Iterator[dict[str, Entry]]:
+        self.store.refresh()
+        with self.same_tables():
+            yield from self._live(expired_before(self.store, self.clock()))
 
     def __bool__(self) -> bool:
         return True  # also where it is empty, and without counting
 
     def __contains__(self, document_id: object) -> bool:
-        return isinstance(document_id, str) and self.documents([document_id]) != [None]
+        return isinstance(document_id, str) and not self.not_stored([document_id])
 
     def __getitem__(self, document_id: str) -> StoredDocument:
         """What is stored under an id. Raises KeyError."""

@@ -1,4 +1,4 @@
-"""Byte formats of the tables documents, fingerprints, obsolete and meta (schema/format.md has the
+"""Byte formats of the tables documents, fingerprints, obsolete, meta and met (schema/format.md has the
 specification and examples).
 
 Integers are big-endian, times milliseconds since 1970.
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
+from hashlib import blake2b
 
 import mmh3
 import numpy as np
@@ -31,6 +32,9 @@ _WORD = struct.Struct(">Q")
 _HASH = struct.Struct(">I")
 _OBSOLETE = struct.Struct(">BqQ")
 _SIZE = struct.Struct(">H")
+_TIME = struct.Struct(">q")
+_MET_BYTES = 8  # of a hash
+MET_ALIKE = 4  # bytes that keys of the tables documents and met begin with
 _TAGGED = 0x10  # flag in the state byte
 BATCH_ROWS, BEHIND_BATCH_ROWS = b"claims/", b"claims0"  # range of batch rows in meta; a token follows
 _DECISIONS = 4  # per byte
@@ -255,6 +259,40 @@ def listed_document_key(key: bytes) -> bytes:
     """Row key of a document, given that of its listing."""
     encoded = key[_WORD.size :]
     return _HASH.pack(mmh3.hash(encoded, 0, signed=False)) + encoded
+
+
+def met_prefix(document_id: str) -> bytes:
+    """What the keys of the table met begin with, of ids that were refused because of a document. It begins as
+    the document's own key."""
+    return document_key(document_id)[:MET_ALIKE] + _short_hash(document_id, _MET_BYTES - MET_ALIKE)
+
+
+def met_key(document_id: str, refused: str) -> bytes:
+    """Row key of an id that was refused because of a document."""
+    return met_prefix(document_id) + _short_hash(refused, _MET_BYTES)
+
+
+def prefix_of_met(key: bytes) -> bytes:
+    """The part of a key that stands for the document."""
+    return key[:_MET_BYTES]
+
+
+def met_value(key: bytes, first: int) -> bytes:
+    """The value of the row with this key. first: when the id was refused first."""
+    return checked(key, _TIME.pack(first))
+
+
+def parse_met(key: bytes, value: bytes) -> int | None:
+    """When an id was refused first; None if the row is damaged."""
+    try:
+        (first,) = _TIME.unpack(unchecked(key, value))
+    except (struct.error, ValueError):
+        return None
+    return int(first) if len(key) == 2 * _MET_BYTES else None
+
+
+def _short_hash(text: str, size: int) -> bytes:
+    return blake2b(text.encode(), digest_size=size).digest()
 
 
 def document_id(key: bytes) -> str:

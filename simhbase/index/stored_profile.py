@@ -18,7 +18,7 @@ from pathlib import Path
 
 import orjson
 
-from simhbase.errors import ProfileMismatch, StoreFailed, TablesMissing
+from simhbase.errors import ProfileMismatch, SchemaDiffers, StoreFailed, TablesMissing
 from simhbase.fingerprint.batch import to_int
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.profile import NAMES, Profile
@@ -33,7 +33,7 @@ from simhbase.text.variants import CharacterTable
 FORMAT = 4
 _PROFILE_KEY = b"profile"
 _NOTES = frozenset(
-    ["format", "hash", "normalisation", "permutations", "shingles", "probes", "software", "token"]
+    ["counts", "format", "hash", "normalisation", "permutations", "shingles", "probes", "software", "token"]
 )
 _RULES = ("permutations", "shingles")
 _TOKEN_BYTES = 8
@@ -68,17 +68,23 @@ def software() -> dict[str, str]:
 
 
 def write_profile(
-    store: Store, profile: Profile, like: StoredProfile | None = None, ttl: int | None = None
+    store: Store,
+    profile: Profile,
+    like: StoredProfile | None = None,
+    ttl: int | None = None,
+    *,
+    counts: bool = False,
 ) -> None:
     """Write the profile, which completes the creation of tables. If several processes create, the first wins.
 
     like: profile of the store that fingerprints come from; by default they are computed here. ttl: seconds
-    after which documents of an atomic store expire. Raises ProfileMismatch if another process wrote a
-    different profile first, StoreFailed if the store has documents.
+    after which documents of an atomic store expire. counts: refused claims are counted, in a table that is
+    there already. Raises ProfileMismatch if another process wrote a different profile first, SchemaDiffers if
+    it does not count, StoreFailed if the store has documents.
     """
     meta = Meta(store)
     if meta.get(_PROFILE_KEY) is not None:
-        read_profile(store).profile.require(profile.parameters())
+        read_profile(store).require(store, profile, counts=counts)
         return
     _require_empty(store)
     record = {
@@ -89,11 +95,13 @@ def write_profile(
         # Distinguishes these tables from later ones with the same names.
         "token": secrets.token_hex(_TOKEN_BYTES),
     }
+    if counts:
+        record["counts"] = True
     value = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
     with store.exclusive():
         is_first = meta.get(_PROFILE_KEY) is None and _complete(store, profile, ttl, value)
     if not is_first:
-        read_profile(store).profile.require(profile.parameters())
+        read_profile(store).require(store, profile, counts=counts)
     store.sync()
 
 
@@ -126,12 +134,24 @@ def _prefix(parameter: str, digest: str) -> bytes:
 
 @dataclass(frozen=True)
 class StoredProfile:
-    """A stored profile with the creator's answers to the fixed texts. row: as stored."""
+    """A stored profile with the creator's answers to the fixed texts. row: as stored; counts: whether the
+    store counts refused claims."""
 
     profile: Profile
     probes: list[str | None]
     software: Mapping[str, str]
     row: bytes = b""
+    counts: bool = False
+
+    def require(self, store: Store, profile: Profile, *, counts: bool) -> None:
+        """Raises ProfileMismatch for another profile, SchemaDiffers if refused claims should be counted, and
+        are not."""
+        self.profile.require(profile.parameters())
+        if counts and not self.counts:
+            raise SchemaDiffers(
+                f"{store.url} does not count refused claims, and should. This cannot be changed: create "
+                "another store with counts, and copy the documents to it (simhbase migrate)"
+            )
 
     @property
     def digest(self) -> str:
@@ -188,7 +208,10 @@ def read_profile(store: Store) -> StoredProfile:
             parameters[name] = _read_file(store, name, record[name])
     profile = Profile(**parameters)
     _require_same_rules(store, profile.describe(), record)
-    return StoredProfile(profile, record["probes"], record["software"], found)
+    counts = "counts" in record
+    if counts:
+        store.keep_counts()
+    return StoredProfile(profile, record["probes"], record["software"], found, counts)
 
 
 def _require_empty(store: Store) -> None:

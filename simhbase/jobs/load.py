@@ -330,6 +330,10 @@ class _LoadRun:
             return []
         before = self._fingerprints_of_matched(batch)
         decision, done = self._write_to_store(batch, chunks)
+        if (
+            self._index.counts and decision.duplicates is not None
+        ):  # claims are counted where they are decided
+            self._index.note_refused(decision.left_of(batch).ids, done.duplicate_of)
         self._tally.add(done, skipped=len(decision.skipped))  # before files are written, which may fail
         near = iter(done.duplicate_of)
         found = [None if number in decision.skipped else next(near) for number in range(len(batch.ids))]
@@ -344,6 +348,7 @@ class _LoadRun:
             hfiles.append(batch.documents)
             return [None] * len(batch.ids)
         found = unique.duplicates_of(batch)
+        self._index.note_refused(batch.ids, found)
         kept = [each is None for each in found]
         hfiles.append(batch.documents[[number for number, is_kept in enumerate(kept) if is_kept]])
         self._tally.add(Loaded(found, AddReport()))

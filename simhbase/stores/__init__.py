@@ -37,9 +37,9 @@ def open_damaged(url: str, note: NoteDamage) -> Store:
     return _backend(url).open_damaged(url, note)  # type: ignore[no-any-return]  # a module is untyped
 
 
-def create_store(url: str, access: Access = "write") -> Store:
-    """Open a store for writing, creating what is missing. May be repeated."""
-    return _backend(url).create_store(url, access)  # type: ignore[no-any-return]  # a module is untyped
+def create_store(url: str, access: Access = "write", *, counts: bool = False) -> Store:
+    """Open a store for writing, creating what is missing. May be repeated. counts: also the table `met`."""
+    return _backend(url).create_store(url, access, counts=counts)  # type: ignore[no-any-return]  # a module is untyped
 
 
 def drop_store(url: str) -> None:

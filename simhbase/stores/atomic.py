@@ -14,6 +14,7 @@ from simhbase.progress import Progress, no_progress
 from simhbase.stores.base import (
     ATOMIC_TABLES,
     LARGEST_COMMIT,
+    MET,
     TTL_ROW,
     Access,
     Cell,
@@ -36,16 +37,25 @@ T = TypeVar("T")
 class BaseStore(ABC, Generic[R]):
     """A store that one process writes. What needs nothing done in most stores does nothing here."""
 
-    tables = ATOMIC_TABLES
+    tables: tuple[RecordTable, ...] = ATOMIC_TABLES
     multi_writer = False
     largest_commit = LARGEST_COMMIT
-    _records: Mapping[RecordTable, R]
+    _records: dict[RecordTable, R]
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def records(self, table: RecordTable) -> R:
         return self._records[table]
+
+    @abstractmethod
+    def new_records(self, table: RecordTable) -> R:
+        """What reads and writes a table."""
+
+    def keep_counts(self) -> None:
+        if MET not in self._records:
+            self._records[MET] = self.new_records(MET)
+            self.tables = (*ATOMIC_TABLES, MET)
 
     def ttl(self) -> int | None:
         """Seconds after which documents expire; cached."""
@@ -108,8 +118,8 @@ class ServerStore(BaseStore[R]):
         written to."""
 
     @abstractmethod
-    def create(self) -> None:
-        """Create what is missing."""
+    def create(self, *, counts: bool) -> None:
+        """Create what is missing. counts: also the table `met`."""
 
     @abstractmethod
     def existing(self) -> list[str]:
@@ -130,10 +140,11 @@ class ServerStore(BaseStore[R]):
         return store
 
     @classmethod
-    def created(cls, url: str, access: Access) -> Self:
-        """Open a store for writing, creating what is missing. Raises the errors of `opened`."""
+    def created(cls, url: str, access: Access, *, counts: bool = False) -> Self:
+        """Open a store for writing, creating what is missing. counts: also the table `met`. Raises the errors
+        of `opened`."""
         with closing(cls(url, "write")) as store:
-            store.create()
+            store.create(counts=counts)
         return cls.opened(url, access)
 
     @classmethod

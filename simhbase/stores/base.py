@@ -35,12 +35,13 @@ T = TypeVar("T")
 # "append" is "write" without lookups: an embedded store need not hold what only these read.
 Access = Literal["write", "read", "append"]
 Ttl = int | Literal["unknown"] | None
-RecordTable = Literal["fingerprints", "documents", "obsolete", "meta"]
+RecordTable = Literal["fingerprints", "documents", "obsolete", "meta", "met"]
 # Called with what is damaged in a store: the table, if it is in one, and the problem.
 NoteDamage = Callable[[RecordTable | None, str], None]
 RECORD_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "obsolete", "meta")
 # Obsolete rows are removed in the same step, so there is no table for them.
 ATOMIC_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "meta")
+MET: RecordTable = "met"  # only of a store that counts refused claims
 TTL_ROW = b"ttl"  # in meta of atomic stores: seconds as decimal digits, put when a store is created
 PART_ROWS = 1 << 18  # approximate size of one part of a read
 LARGEST_COMMIT = 1 << 17  # new documents of one step; many are ingested as files
@@ -197,6 +198,10 @@ class Store(Protocol):
     def now(self) -> int:
         """Milliseconds since 1970 by the clock for versions: with several writing machines, the servers'
         clock, as measured when the store was opened for writing."""
+
+    def keep_counts(self) -> None:
+        """Tells a store that its profile says that it counts refused claims: `met` is one of its tables from
+        now on. In HBase raises TablesMissing if it is not there."""
 
     @property
     def multi_writer(self) -> bool:

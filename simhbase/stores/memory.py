@@ -37,6 +37,7 @@ from simhbase.stores.base import (
     DrawerRows,
     IndexRows,
     NoteDamage,
+    RecordTable,
     Row,
     Version,
 )
@@ -61,7 +62,7 @@ def open_damaged(url: str, note: NoteDamage) -> NoReturn:
     open_store(url, "read")
 
 
-def create_store(url: str, access: Access) -> MemoryStore:
+def create_store(url: str, access: Access, *, counts: bool = False) -> MemoryStore:
     _check(url)
     return MemoryStore(url)
 
@@ -87,6 +88,9 @@ class MemoryStore(BaseStore["MemoryRecords"]):
         self._closed = False
         self.drawers = MemoryDrawers(self)
         self._records = {table: MemoryRecords(self) for table in self.tables}
+
+    def new_records(self, table: RecordTable) -> MemoryRecords:
+        return MemoryRecords(self)
 
     def exclusive(self) -> AbstractContextManager[object]:
         """A re-entrant lock that every operation takes. Raises StoreFailed after `close`."""

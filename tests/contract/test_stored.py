@@ -83,4 +83,4 @@ def test_the_command_lists_documents(tmp_path: Path):
         index.add([Document(str(n), text, {"n": str(n % 2)}) for n, text in enumerate(texts(3))])
         digits = {each.id: str(each.fingerprint) for each in index.stored()}
     listed = result("list", "--tag", "n=1", "--since", "1h", "--store", "rocksdb:s.db", cwd=tmp_path)
-    assert listed == {"id": "1", "fingerprint": digits["1"], "tags": {"n": "1"}}
+    assert listed == {"id": "1", "fingerprint": digits["1"], "tags": {"n": "1"}, "met": None}

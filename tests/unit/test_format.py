@@ -3,6 +3,7 @@
 import re
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import orjson
@@ -31,6 +32,7 @@ from simhbase.stores.redis.drawers import NAME_BYTES, packed_rows
 from simhbase.text.boilerplate import Boilerplate
 from tests import examples
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 PAGE = examples.page("schema/format.md")
 BLOCKS = list(examples.blocks(PAGE))
 INDEX = [(*title.split()[1:], body) for title, body in BLOCKS if title.startswith("index")]
@@ -135,6 +137,18 @@ def test_the_rows_of_fingerprints():
 
 def test_the_rows_of_obsolete():
     assert lines_of("obsolete") == [row(Obsolete(VERSION, A1, "a1").key(), b"")]
+
+
+def test_the_rows_of_met():
+    key = rows.met_key("a1", "b2")
+    assert lines_of("met") == [row(key, rows.met_value(key, VERSION))]
+    assert key.startswith(rows.document_key("a1")[:4])
+    for each in orjson.loads((GOLDEN / "met.json").read_bytes()):
+        key, value = bytes.fromhex(each["key"]), bytes.fromhex(each["value"])
+        assert rows.met_key(each["document"], each["refused"]) == key
+        assert rows.met_value(key, each["first"]) == value
+        assert rows.parse_met(key, value) == each["first"]
+        assert rows.parse_met(key, value[:-1] + bytes([value[-1] ^ 1])) is None
 
 
 @pytest.mark.parametrize(

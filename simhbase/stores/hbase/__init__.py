@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from simhbase.errors import TablesMissing, UsageError
-from simhbase.stores.base import Access, NoteDamage
+from simhbase.stores.base import MET, Access, NoteDamage
 from simhbase.stores.hbase import schema as ddl
 from simhbase.stores.hbase.administration import Thrift2Administrator
 from simhbase.stores.hbase.schema import DEFAULT_OPTIONS, LiveTable, Options, TableSpec
@@ -37,6 +37,9 @@ __all__ = [
 ]
 
 
+ALL = Options(counts=True)  # tables that a store may have
+
+
 def open_store(url: str, access: Access) -> HBaseStore:
     """Open an existing store. Raises TablesMissing, StoreUnreachable, StoreFailed."""
     store = HBaseStore(parse(url), access)
@@ -53,13 +56,13 @@ def open_damaged(url: str, note: NoteDamage) -> HBaseStore:
     return open_store(url, "read")
 
 
-def create_store(url: str, access: Access) -> HBaseStore:
-    """Open a store for writing; with a Thrift 2 gateway in the URL, create missing tables.
+def create_store(url: str, access: Access, *, counts: bool = False) -> HBaseStore:
+    """Open a store for writing; with a Thrift 2 gateway in the URL, create missing tables. counts: also MET.
 
     Raises SchemaDiffers if a table has other attributes, and the errors of `open_store`.
     """
     if has_administration(url):
-        create_tables(url)
+        create_tables(url, Options(counts=counts))
         return open_store(url, access)
     try:
         return open_store(url, access)
@@ -74,14 +77,14 @@ def drop_store(url: str) -> None:
     """Delete the tables with all their data. Raises TablesMissing, StoreUnreachable, StoreFailed."""
     address = parse(url)
     with _administrator(address, "drop") as administrator:
-        ddl.drop(_specification(address, DEFAULT_OPTIONS), administrator)
+        ddl.drop(_specification(address, ALL), administrator)
 
 
 def droppable(url: str) -> list[str]:
     """Names of the tables that `drop_store` would delete. Raises its errors."""
     address = parse(url)
     with _administrator(address, "drop") as administrator:
-        there = ddl.existing(_specification(address, DEFAULT_OPTIONS), administrator)
+        there = ddl.existing(_specification(address, ALL), administrator)
     return [table.full_name for table in there]
 
 
@@ -128,8 +131,8 @@ def describe_tables(url: str) -> dict[str, LiveTable]:
     """The live tables. Raises TablesMissing, StoreUnreachable, StoreFailed."""
     address = parse(url)
     with _administrator(address, "describe") as administrator:
-        found = ddl.describe(_specification(address, DEFAULT_OPTIONS), administrator)
-    return dict(zip(ddl.TABLES, found, strict=True))
+        found = ddl.describe(_specification(address, ALL), administrator)
+    return dict(zip((*ddl.TABLES, MET), found, strict=False))
 
 
 def specification(url: str, options: Options = DEFAULT_OPTIONS) -> list[TableSpec]:
@@ -150,17 +153,17 @@ def script(url: str, options: Options = DEFAULT_OPTIONS) -> str:
 
 def compaction_script(url: str) -> str:
     """A script for the hbase shell that compacts the tables of a URL in full."""
-    return ddl.render_compactions(specification(url))
+    return ddl.render_compactions(specification(url, ALL))
 
 
 def snapshot_script(url: str, name: str) -> str:
     """A script for the hbase shell that takes snapshots of the tables of a URL. Raises UsageError."""
-    return ddl.render_snapshots(specification(url), _snapshot_name(name))
+    return ddl.render_snapshots(specification(url, ALL), _snapshot_name(name))
 
 
 def clone_script(url: str, name: str) -> str:
     """A script for the hbase shell that creates the tables of a URL from snapshots. Raises UsageError."""
-    return ddl.render_clones(specification(url), _snapshot_name(name))
+    return ddl.render_clones(specification(url, ALL), _snapshot_name(name))
 
 
 def _snapshot_name(name: str) -> str:

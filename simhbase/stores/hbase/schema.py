@@ -14,10 +14,10 @@ from typing import Protocol
 
 from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.errors import SchemaDiffers, TablesMissing, UsageError
-from simhbase.stores.base import RECORD_TABLES
+from simhbase.stores.base import MET, RECORD_TABLES
 
 INDEX = "index"
-TABLES: tuple[str, ...] = (INDEX, *RECORD_TABLES)
+TABLES: tuple[str, ...] = (INDEX, *RECORD_TABLES)  # and MET, if refused claims are counted
 DEFAULT_NAMESPACE = "default"
 DEFAULT_PREFIX = "simhbase"
 
@@ -50,6 +50,7 @@ _BLOOMS: Mapping[str, Mapping[str, str]] = {
     "documents": {"BLOOMFILTER": "ROW"},
     "obsolete": {"BLOOMFILTER": "NONE"},  # is scanned alone
     "meta": {"BLOOMFILTER": "ROW"},
+    MET: {"BLOOMFILTER": "ROW"},
 }
 
 Attributes = Mapping[str, str]
@@ -60,12 +61,14 @@ class Options:
     """Attributes that an administrator may choose; None leaves one to HBase, and accepts any value.
 
     regions: by table, or one number for all (meta always has one, obsolete at most OBSOLETE_REGIONS);
-    compression: one of COMPRESSIONS; ttl: seconds after which rows are dropped, except those of meta.
+    compression: one of COMPRESSIONS; ttl: seconds after which rows are dropped, except those of meta; counts:
+    with the table MET.
     """
 
     regions: int | Mapping[str, int] = DEFAULT_REGIONS
     compression: str | None = None
     ttl: int | None = None
+    counts: bool = False
 
     def __post_init__(self) -> None:
         """Raises UsageError."""
@@ -82,11 +85,11 @@ class Options:
             )
 
     def regions_of(self, table: str) -> int:
-        """Initial number of regions of one of TABLES."""
+        """Initial number of regions of a table."""
         if table == "meta":
             return 1
         if not isinstance(self.regions, int):
-            return self.regions[table]
+            return self.regions["documents" if table == MET else table]
         return min(self.regions, OBSOLETE_REGIONS) if table == "obsolete" else self.regions
 
 
@@ -159,7 +162,7 @@ class TableAdministrator(Protocol):
 
 
 def table_spec(table: str, namespace: str, prefix: str, options: Options = DEFAULT_OPTIONS) -> TableSpec:
-    """Specification of one of TABLES."""
+    """Specification of a table."""
     attributes = {**_ATTRIBUTES, **_BLOOMS[table]}
     if options.compression is not None:
         attributes["COMPRESSION"] = options.compression
@@ -177,8 +180,14 @@ def table_spec(table: str, namespace: str, prefix: str, options: Options = DEFAU
 
 
 def schema(namespace: str, prefix: str, options: Options = DEFAULT_OPTIONS) -> list[TableSpec]:
-    """Specifications of all TABLES."""
-    return [table_spec(table, namespace, prefix, options) for table in TABLES]
+    """Specifications of all tables."""
+    tables = (*TABLES, MET) if options.counts else TABLES
+    return [table_spec(table, namespace, prefix, options) for table in tables]
+
+
+def of_counts(table: TableSpec) -> bool:
+    """True for the table that a store may lack."""
+    return table.name.endswith(f"_{MET}")
 
 
 def even_splits(regions: int) -> tuple[bytes, ...]:
@@ -254,6 +263,8 @@ def describe(tables: Sequence[TableSpec], administrator: TableAdministrator) -> 
     found = []
     for table in tables:
         families = administrator.families(table)
+        if families is None and of_counts(table):
+            continue
         if families is None:
             raise TablesMissing(f"{table.full_name} not found")
         regions, durability = administrator.regions(table), administrator.durability(table)
@@ -356,31 +367,46 @@ def render_script(tables: Sequence[TableSpec]) -> str:
 
 # A document is committed in documents after its hints in fingerprints and index: in this order, no snapshot
 # has a document without hints. The progress of loads, in meta, must not be ahead of the documents.
-_SNAPSHOT_ORDER = ("meta", "documents", "fingerprints", "index", "obsolete")
+_SNAPSHOT_ORDER = ("meta", "documents", "fingerprints", "index", "obsolete", MET)
 
 
 def render_compactions(tables: Sequence[TableSpec]) -> str:
     """A script for the HBase shell that compacts tables in full."""
-    return "\n".join([*(f"major_compact {_quoted(table.full_name)}" for table in tables), "exit\n"])
+    commands = (_if_there(table, f"major_compact {_quoted(table.full_name)}") for table in tables)
+    return "\n".join([*commands, "exit\n"])
+
+
+def _if_there(table: TableSpec, command: str, said: str = "TableNotFound|not found|not exist") -> str:
+    """A command, which may fail for the table of counts, which few stores have. said: what the shell says."""
+    if not of_counts(table):
+        return command
+    rescued = f'rescue => error\n  raise unless "#{{error.class}} #{{error.message}}" =~ /{said}/i'
+    return f"begin\n  {command}\n{rescued}\nend"
 
 
 def render_snapshots(tables: Sequence[TableSpec], name: str) -> str:
-    """A script for the HBase shell that takes snapshots of TABLES, with this prefix."""
-    by_name = dict(zip(TABLES, tables, strict=True))
+    """A script for the HBase shell that takes snapshots of all tables, with this prefix."""
+    by_name = dict(zip((*TABLES, MET), tables, strict=True))
     snapshots = [
-        f"snapshot {_quoted(by_name[table].full_name)}, {_quoted(f'{name}-{table}')}"
+        _if_there(
+            by_name[table], f"snapshot {_quoted(by_name[table].full_name)}, {_quoted(f'{name}-{table}')}"
+        )
         for table in _SNAPSHOT_ORDER
     ]
     return "\n".join([*snapshots, "exit\n"])
 
 
 def render_clones(tables: Sequence[TableSpec], name: str) -> str:
-    """A script for the HBase shell that creates TABLES from snapshots. meta, with the profile, comes last:
-    until then the others do not count as a store. The shell stops if a table exists."""
+    """A script for the HBase shell that creates all tables from snapshots. meta, with the profile, comes
+    last: until then the others do not count as a store. The shell stops if a table exists."""
     namespaces = sorted({table.namespace for table in tables} - {DEFAULT_NAMESPACE})
+    by_name = dict(zip((*TABLES, MET), tables, strict=True))
     clones = [
-        f"clone_snapshot {_quoted(f'{name}-{table}')}, {_quoted(spec.full_name)}"
-        for table, spec in zip(TABLES, tables, strict=True)
+        _if_there(
+            by_name[table],
+            f"clone_snapshot {_quoted(f'{name}-{table}')}, {_quoted(by_name[table].full_name)}",
+        )
+        for table in (MET, *TABLES)
     ]
     return "\n".join([*map(_render_namespace, namespaces), *clones, "exit\n"])
 
@@ -399,7 +425,7 @@ def _quoted(text: str) -> str:
 def write_files(folder: Path) -> list[Path]:
     """Write the default schema as scripts for the HBase shell, one per table, to a folder."""
     written = []
-    for table in TABLES:
+    for table in (*TABLES, MET):
         path = folder / f"{table}.rb"
         path.write_text(render_file(table))
         written.append(path)
@@ -407,7 +433,7 @@ def write_files(folder: Path) -> list[Path]:
 
 
 def render_file(table: str) -> str:
-    """The script for one of TABLES with default options."""
+    """The script for one table with default options."""
     return (
         "# Made by `python -m simhbase.stores.hbase.schema schema`. `simhbase tables ddl` prints the same\n"
         "# for other names, numbers of regions, compression and time to live.\n\n"

@@ -15,7 +15,7 @@ from simhbase.errors import StoreFailed
 from simhbase.logs import logger
 from simhbase.progress import Progress, no_progress
 from simhbase.stores.attempts import Outage
-from simhbase.stores.base import RECORD_TABLES, Access, NearLimits, NearRows, RecordTable, Ttl, near_rows
+from simhbase.stores.base import MET, RECORD_TABLES, Access, NearLimits, NearRows, RecordTable, Ttl, near_rows
 from simhbase.stores.hbase import clocks
 from simhbase.stores.hbase.client import GatewayClient, tasks
 from simhbase.stores.hbase.connection import ACCESS_DENIED, CallRefused, Connection
@@ -39,7 +39,7 @@ log = logger(__name__)
 
 
 # Filtered scans read all cells of rows; documents rows also have those of claims.
-SCANNED = ("fingerprints", "obsolete")
+SCANNED = ("fingerprints", "obsolete", MET)
 
 
 class HBaseStore:
@@ -60,9 +60,10 @@ class HBaseStore:
         self._filtering = (
             GatewayClient(address, "read", pool2, self._counters, self._outage) if address.gateways2 else None
         )
-        names = {table: table_spec(table, address.namespace, address.prefix).full_name for table in TABLES}
+        tables = (*TABLES, MET)
+        names = {table: table_spec(table, address.namespace, address.prefix).full_name for table in tables}
         self._index = Table(names[INDEX], INDEX_COLUMN)
-        self._tables = {table: Table(names[table], RECORD_COLUMN) for table in RECORD_TABLES}
+        self._tables = {table: Table(names[table], RECORD_COLUMN) for table in (*RECORD_TABLES, MET)}
         self.drawers = HBaseDrawers(self._client, self._index, self._filtered(self._index), self._counters)
         self._records = {
             name: HBaseRecords(self._client, table, name, self._filtered(table) if name in SCANNED else None)
@@ -74,6 +75,10 @@ class HBaseStore:
 
     def records(self, table: RecordTable) -> HBaseRecords:
         return self._records[table]
+
+    def keep_counts(self) -> None:
+        self._client.require(self._tables[MET])
+        self.tables = (*RECORD_TABLES, MET)
 
     def put_pending(
         self,
@@ -142,7 +147,7 @@ class HBaseStore:
     def require(self) -> None:
         """Raises TablesMissing, StoreUnreachable, and StoreFailed for a disabled table or, if opened for
         writing, a wrong clock."""
-        for table in (self._index, *self._tables.values()):
+        for table in (self._index, *(self._tables[name] for name in RECORD_TABLES)):
             self._client.require(table)
         if self._access != "read":
             self._clock_ahead = clocks.ahead(self._client, self._tables["meta"])

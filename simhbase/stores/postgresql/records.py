@@ -8,7 +8,7 @@ import numpy as np
 
 from simhbase.model import Size
 from simhbase.stores.arrays import after_key, after_prefix, versions_of
-from simhbase.stores.base import Cell, RecordTable, Row, Version
+from simhbase.stores.base import MET, Cell, RecordTable, Row, Version
 from simhbase.stores.postgresql.arrays import (
     COPY_END,
     COPY_HEAD,
@@ -41,8 +41,12 @@ class PostgresRecords:
             f"LATERAL ({columns} WHERE key >= first AND key < behind ORDER BY key LIMIT %b::int8) AS found"
         )
         self._iterate = f"{columns} WHERE key >= %b AND key < %b ORDER BY key LIMIT {BATCH_ROWS}"
+        # Counts are statistics: they need not wait for the disk, or a standby.
+        at_once = ", (SELECT set_config('synchronous_commit', 'off', true)) AS setting"
         self._put = (
-            f"INSERT INTO {self._table} AS old SELECT * FROM unnest(%b::bytea[], %b::bytea[], %b::int8[]) "
+            f"INSERT INTO {self._table} AS old "
+            "SELECT given.* FROM unnest(%b::bytea[], %b::bytea[], %b::int8[]) AS given"
+            f"{at_once if table == MET else ''} "
             "ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version"
         )
         self._put_newer = f"{self._put} WHERE old.version <= excluded.version"

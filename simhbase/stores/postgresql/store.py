@@ -15,7 +15,16 @@ from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed, TablesMissing
 from simhbase.progress import Progress, no_progress
 from simhbase.stores.atomic import ServerStore
-from simhbase.stores.base import Access, Changes, NearLimits, NearRows, now
+from simhbase.stores.base import (
+    ATOMIC_TABLES,
+    MET,
+    Access,
+    Changes,
+    NearLimits,
+    NearRows,
+    RecordTable,
+    now,
+)
 from simhbase.stores.meta import Meta
 from simhbase.stores.postgresql import durability, sql
 from simhbase.stores.postgresql.client import Client, Connection, last_row
@@ -46,11 +55,14 @@ class PostgresStore(ServerStore[PostgresRecords]):
         self._schema = address.schema
         self._quoted = f'"{address.schema}"'  # it may be a word of SQL
         self._client = Client(address, access)
-        self._records = {table: PostgresRecords(self._client, table) for table in self.tables}
+        self._records = {table: self.new_records(table) for table in self.tables}
         self._drawers: PostgresDrawers | None = None
         lock = mmh3.hash64(f"simhbase {address.schema}", signed=True)[0]
         self._lock = f"SELECT pg_advisory_xact_lock({lock})", f"SELECT {self._identity}"
         self._opened: int | None = None  # the table's number
+
+    def new_records(self, table: RecordTable) -> PostgresRecords:
+        return PostgresRecords(self._client, table)
 
     @property
     def _identity(self) -> str:
@@ -82,10 +94,15 @@ class PostgresStore(ServerStore[PostgresRecords]):
             self._drawers = PostgresDrawers(self._client, layout)
         return self._drawers
 
-    def create(self) -> None:
+    def create(self, *, counts: bool) -> None:
         with self.exclusive():
-            if self.existing():
-                return
+            self._create()
+            if counts and f"{self._schema}.{MET}" not in self.existing():
+                self._require_free([f"{self._schema}.{MET}"])
+                self._client.run("creating", sql.records(self._address.table(MET)))
+
+    def _create(self) -> None:
+        if not self.existing():
             self._require_room()
             # To create a schema if it does not exist takes the right to create one even if it does.
             if not self._client.rows("creating", _SCHEMAS, [self._schema]):
@@ -98,16 +115,18 @@ class PostgresStore(ServerStore[PostgresRecords]):
     def _require_room(self) -> None:
         """Raises StoreFailed for a database that cannot hold all texts, and if something of others has a
         name that is needed."""
-        names = [f"{self._schema}.{name}" for name in (*self.tables, INDEX, sql.VIEW)]
-        functions = [f"{self._schema}.{function}" for function in sql.FUNCTIONS]
-        ((encoding, taken),) = self._client.rows(
-            "creating", f"SELECT getdatabaseencoding(), {sql.TAKEN}", [names, functions]
-        )
+        ((encoding,),) = self._client.rows("creating", "SELECT getdatabaseencoding()")
         if encoding != "UTF8":
             raise StoreFailed(
                 f"creating {self.url}: the database's encoding is {encoding}, in which SQL cannot show all "
                 "ids. Name a database whose encoding is UTF8"
             )
+        names = [f"{self._schema}.{name}" for name in (*self.tables, INDEX, sql.VIEW)]
+        self._require_free(names, [f"{self._schema}.{function}" for function in sql.FUNCTIONS])
+
+    def _require_free(self, names: Sequence[str], functions: Sequence[str] = ()) -> None:
+        given = list(names), list(functions)
+        ((taken,),) = self._client.rows("creating", f"SELECT {sql.TAKEN}", given)
         if taken:
             raise StoreFailed(
                 f"creating {self.url}: there is already {', '.join(taken)}, which simhbase has not made. "
@@ -116,7 +135,8 @@ class PostgresStore(ServerStore[PostgresRecords]):
 
     def existing(self) -> list[str]:
         """The tables, with their schema; without those of others that have the names."""
-        forms = dict.fromkeys(self.tables, (sql.COLUMNS,)) | {INDEX: sql.INDEX_COLUMNS}
+        tables = (*ATOMIC_TABLES, MET)  # also one of an interrupted creation
+        forms = dict.fromkeys(tables, (sql.COLUMNS,)) | {INDEX: sql.INDEX_COLUMNS}
         names = [f"{self._schema}.{table}" for table in forms]
         found = dict[str, list[str]](self._client.rows("opening", sql.COLUMNS_OF, [names]))
         both = zip(names, forms.values(), strict=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from simhbase.errors import TablesMissing
 from simhbase.model import Size
-from simhbase.stores.base import NoteDamage, Row
+from simhbase.stores.base import NoteDamage, RecordTable, Row
 from simhbase.stores.redis.records import BATCH_ROWS, RedisRecords, packed_each, row_of
 from simhbase.stores.redis.store import RedisStore
 
@@ -32,12 +32,14 @@ def open_damaged(url: str, note: NoteDamage) -> RedisStore:
 class RedisRemains(RedisStore):
     """A store that is not compared with the identity of its tables, which may be lost."""
 
+    def new_records(self, table: RecordTable) -> RedisRecords:
+        return RemainingRecords(self._client, table)
+
     def open(self) -> None:
         self._require_usable()
         if not self.existing():
             prefix = self._client.address.prefix
             raise TablesMissing(f"{self.url}: there are no keys with the prefix {prefix}")
-        self._records = {table: RemainingRecords(self._client, table) for table in self.tables}
 
     def compare_counts(self, note: NoteDamage) -> None:
         """Notes tables that do not have as many rows as were counted."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import SimhbaseError, StoreFailed, StoreUnreachable, TablesMissing
 from simhbase.stores.atomic import ServerStore
-from simhbase.stores.base import Access, Changes, now
+from simhbase.stores.base import MET, Access, Changes, RecordTable, now
 from simhbase.stores.redis.client import Client, cluster_refused, packed
 from simhbase.stores.redis.drawers import RedisDrawers, packed_rows
 from simhbase.stores.redis.records import RedisRecords, suffixed_rows, table_changes
@@ -30,8 +30,11 @@ class RedisStore(ServerStore[RedisRecords]):
     def __init__(self, url: str, access: Access) -> None:
         super().__init__(url, access)
         self._client = Client(parse(url))
-        self._records = {table: RedisRecords(self._client, table) for table in self.tables}
+        self._records = {table: self.new_records(table) for table in self.tables}
         self.drawers = RedisDrawers(self._client)
+
+    def new_records(self, table: RecordTable) -> RedisRecords:
+        return RedisRecords(self._client, table)
 
     def open(self) -> None:
         before = now()
@@ -105,12 +108,12 @@ class RedisStore(ServerStore[RedisRecords]):
         lines = (line.partition(":") for line in text.decode(errors="replace").splitlines())
         return {name: value for name, _, value in lines}
 
-    def create(self) -> None:
+    def create(self, *, counts: bool) -> None:
         self._require_usable()
-        counts = self._client.key("counts")
-        if not self._client.read("creating", "HEXISTS", counts, "store"):
+        key = self._client.key("counts")
+        if not self._client.read("creating", "HEXISTS", key, "store"):
             # Another process may have created it since.
-            if self.existing() and not self._client.read("creating", "HEXISTS", counts, "store"):
+            if self.existing() and not self._client.read("creating", "HEXISTS", key, "store"):
                 raise StoreFailed(
                     f"creating {self.url}: there are keys with the prefix {self._client.address.prefix}, "
                     "left by an interrupted drop or made by others. Run 'simhbase tables drop', which "
@@ -118,6 +121,8 @@ class RedisStore(ServerStore[RedisRecords]):
                 )
             counted = ("removals", "index", *self.tables)
             self._client.change("creating", "create", f"1 {token_hex(8)}", *counted)
+        if counts:
+            self._client.read("creating", "HSETNX", key, MET, 0)
 
     def existing(self) -> list[str]:
         """The pattern of the keys."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from rocksdict import Rdict
 
 from simhbase.errors import StoreFailed, TablesMissing
-from simhbase.stores.base import Access
+from simhbase.stores.base import MET, Access
 from simhbase.stores.rocksdb.database import Failures, open_writer
 from simhbase.stores.rocksdb.folder import (
     is_store,
@@ -69,18 +69,30 @@ def open_store(url: str, access: Access) -> RocksStore:
         raise
 
 
-def create_store(url: str, access: Access) -> RocksStore:
-    """Open a store for writing, creating what is missing. Raises StoreBusy, StoreFailed, UsageError if the
-    path is used for something else."""
+def create_store(url: str, access: Access, *, counts: bool = False) -> RocksStore:
+    """Open a store for writing, creating what is missing. counts: also the table `met`. Raises StoreBusy,
+    StoreFailed, UsageError if the path is used for something else."""
     with suppress(TablesMissing):
-        return open_store(url, access)
+        store = open_store(url, access)
+        return _counting(store) if counts else store
     path = path_of(url)
     make_folder(url, path)
     options = database_options()
     options.create_if_missing(True)
     options.create_missing_column_families(True)
     memory = memory_for(options_of(url), holds_filters=access != "append")
-    return RocksStore(url, open_writer(url, path, options, memory))
+    store = RocksStore(url, open_writer(url, path, options, memory))
+    return _counting(store) if counts else store
+
+
+def _counting(store: RocksStore) -> RocksStore:
+    """The store with a table for counts."""
+    try:
+        store.database.add_table(MET)
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def _require_whole(url: str, path: Path, memory: Memory) -> None:

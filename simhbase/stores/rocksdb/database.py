@@ -24,7 +24,7 @@ from rocksdict import AccessType, Checkpoint, DbClosedError, Options, Rdict, Rea
 from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
 from simhbase.model import Size
-from simhbase.stores.base import PART_ROWS, DrawerHits
+from simhbase.stores.base import MET, PART_ROWS, DrawerHits
 from simhbase.stores.rocksdb.ingestion import Ingestion
 from simhbase.stores.rocksdb.integrity import is_damage
 from simhbase.stores.rocksdb.memory import Memory
@@ -36,6 +36,7 @@ from simhbase.stores.rocksdb.options import (
     WITHIN_DRAWER,
     WRITES,
     open_rdict,
+    records_options,
 )
 from simhbase.stores.strings import Strings
 
@@ -127,6 +128,9 @@ class Database:
         self.rdict = rdict
         self.families = {table: rdict.get_column_family(table) for table in TABLES}
         self.handles = {table: rdict.get_column_family_handle(table) for table in TABLES}
+        with suppress(Exception):  # few stores have it
+            self.families[MET] = rdict.get_column_family(MET)
+            self.handles[MET] = rdict.get_column_family_handle(MET)
         self._ingestion = Ingestion(folder, self.families)
         _OPEN.add(self)
 
@@ -231,6 +235,15 @@ class Database:
             self.failed = error
             raise
         self.require_folder()
+
+    def add_table(self, table: str) -> None:
+        """Create a table of records, unless it is there."""
+        if table not in self.families:
+            with self.writing():
+                self.families[table] = self.rdict.create_column_family(
+                    table, records_options(self.memory.blocks, self.memory.holds_filters)
+                )
+                self.handles[table] = self.rdict.get_column_family_handle(table)
 
     def require_folder(self) -> None:
         """Raises StoreFailed if the folder was removed or replaced: RocksDB would keep writing to unlinked

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rocksdict import (
@@ -26,7 +27,7 @@ from rocksdict import (
 
 from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.errors import StoreFailed
-from simhbase.stores.base import ATOMIC_TABLES
+from simhbase.stores.base import ATOMIC_TABLES, MET
 from simhbase.stores.rocksdb.memory import Memory
 
 L0_FILES = 4  # level-0 files per table that trigger merging: RocksDB's default
@@ -42,7 +43,7 @@ def open_rdict(
     options: Options,
     access: AccessType,
     memory: Memory,
-    tables: Sequence[str] = TABLES,
+    tables: Sequence[str] | None = None,
 ) -> Rdict:
     """Open a database with all its tables, or only some for reading. Raises StoreFailed in a process forked
     from one that had opened a store, and the exceptions of rocksdict."""
@@ -52,11 +53,15 @@ def open_rdict(
             f"{path} cannot be opened here: this process was forked from one that had opened a store, and "
             "RocksDB does not survive a fork. Start processes with multiprocessing's 'spawn'"
         )
+    if tables is None:
+        tables = TABLES
+        with suppress(Exception):  # what is wrong is told below
+            tables = (*TABLES, *{MET}.intersection(Rdict.list_cf(str(path), options)))
     index = index_options(memory.blocks, memory.holds_filters)
     # Most rows, and so most filters, belong to the last level: 12 MB for a million documents. Without them
     # an empty drawer costs one read, like any other.
     index.set_optimize_filters_for_hits(not memory.has_room_for_filters(path))
-    records = {table: records_options(memory.blocks) for table in ATOMIC_TABLES}
+    records = {table: records_options(memory.blocks) for table in (*ATOMIC_TABLES, MET)}
     # Adding reads documents only.
     records["fingerprints"] = records_options(memory.blocks, memory.holds_filters)
     families = {INDEX: index} | records

@@ -20,7 +20,7 @@ from rocksdict import AccessType, DBRecoveryMode, Options, Rdict, RdictIter, Rea
 from simhbase.errors import StoreBusy, StoreFailed, TablesMissing
 from simhbase.model import Size
 from simhbase.stores.arrays import after_key
-from simhbase.stores.base import ATOMIC_TABLES, NoteDamage, RecordTable
+from simhbase.stores.base import ATOMIC_TABLES, MET, NoteDamage, RecordTable
 from simhbase.stores.rocksdb.database import Database, Failures, holds
 from simhbase.stores.rocksdb.folder import nothing_there, options_of, path_of, require_store
 from simhbase.stores.rocksdb.integrity import holds_rows, require_whole
@@ -244,7 +244,10 @@ class _View:
         self.is_whole = is_whole
         self._note = note
         self._opened: dict[RecordTable, Rdict] = {}
-        for table in ATOMIC_TABLES:
+        there = list[str]()
+        with suppress(Exception):  # what is wrong is told below
+            there = Rdict.list_cf(str(folder), database_options())
+        for table in (*ATOMIC_TABLES, MET) if MET in there else ATOMIC_TABLES:
             options = _leniently(database_options())
             try:
                 self._opened[table] = open_rdict(folder, options, _reading(), memory, [table])

@@ -61,6 +61,9 @@ class RocksStore(BaseStore["RocksRecords"]):
         self.drawers = RocksDrawers(self)
         self._records = {table: RocksRecords(self, table) for table in self.tables}
 
+    def new_records(self, table: RecordTable) -> RocksRecords:
+        return RocksRecords(self, table)
+
     @property
     def database(self) -> Database:
         """The database for reads and writes. Raises StoreFailed after `close`, and in a process forked from
