@@ -103,11 +103,13 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class Group:
     """Near-duplicates in a store. group: id of the representative, the document stored first; size: number of
-    documents; members: those beside the representative, nearest first."""
+    documents; members: those beside the representative, nearest first; met: claims that were refused because
+    of the representative, None if the store does not count them."""
 
     group: str
     size: int
     members: tuple[Member, ...]
+    met: Met | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ and took all that are near it and in no group yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from simhbase.admin.spooled import OfStored, spool_documents
 from simhbase.drawers.groups import Groups, groups, stars
 from simhbase.errors import UsageError
 from simhbase.index import Index
-from simhbase.model import Group, Member, Moment
+from simhbase.model import Group, Member, Met, Moment
 from simhbase.progress import Progress
 from simhbase.slices import bounded_slices
 
@@ -30,6 +30,7 @@ class StoredGroups(OfStored):
     _grouped: Groups
     _others: NDArray[np.int64]  # documents that are no representatives, group by group
     _ends: NDArray[np.int64]  # of each group there
+    _met: Callable[[Sequence[str]], Iterable[Met | None]]  # of documents, by id
 
     def __len__(self) -> int:
         """The number of groups."""
@@ -49,9 +50,9 @@ class StoredGroups(OfStored):
             alike = [None] * len(others) if similarity is None else similarity[others].tolist()
             members = list(map(Member, ids, self._grouped.distance[others].tolist(), alike))
             sizes = (self._ends[part] - starts[part]).tolist()
-            first = 0
-            for name, size in zip(self._stored.ids(heads), sizes, strict=True):
-                yield Group(name, size + 1, tuple(members[first : first + size]))
+            first, names = 0, self._stored.ids(heads)
+            for name, size, met in zip(names, sizes, self._met(names), strict=True):
+                yield Group(name, size + 1, tuple(members[first : first + size]), met)
                 first += size
 
 
@@ -69,7 +70,7 @@ def stored_groups(
         raise UsageError(f"must be a whole number from 2 on, not {min_size!r}", parameter="min_size")
     stored = spool_documents(index, since, tags, progress)
     grouped = (groups if chains else stars)(stored.matcher(progress))
-    return StoredGroups(stored, grouped, *_largest_first(grouped, min_size))
+    return StoredGroups(stored, grouped, *_largest_first(grouped, min_size), index.met)
 
 
 def _largest_first(grouped: Groups, least: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

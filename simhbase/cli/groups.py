@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhbase.cli.options import command, option, since_option, store_option, tag_option
-from simhbase.cli.output import Output, closeness, local_time, message, results_option
+from simhbase.cli.output import Output, closeness, local_time, message, results_option, times_met
 from simhbase.model import Group
 from simhbase.moment import since_epoch
 from simhbase.progress import show_progress
@@ -54,6 +54,7 @@ def groups(
 
     A group is the document that was stored first and all that a lookup of it finds, without those of earlier
     groups. Prints the groups, largest first, and the documents of each, nearest first. Reads all documents.
+    If the store counts refused claims, prints how many ids were refused because of the first document.
     """
     from simhbase.admin import Administrator
     from simhbase.index import open_index
@@ -86,6 +87,6 @@ def tell(found: OfStored, result: str) -> None:
 
 
 def _lines(group: Group) -> Iterator[str]:
-    yield f"{group.size:,} documents  {group.group}"
+    yield f"{group.size:,} documents  {times_met(group.met)}{group.group}"
     for member in group.members:
         yield f"  {closeness(member.distance, member.similarity)}  {member.id}"

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from simhbase.cli.options import command, since_option, store_option, tag_option
-from simhbase.cli.output import Output, results_option
-from simhbase.model import Met, StoredDocument
-
-_TIME = "%Y-%m-%d %H:%M"
+from simhbase.cli.output import Output, results_option, times_met
+from simhbase.model import StoredDocument
 
 
 @command(
@@ -40,15 +38,4 @@ def list(  # noqa: A001  # the command's name
 
 def _lines(document: StoredDocument) -> Iterator[str]:
     tags = "".join(f"{name}={value}  " for name, value in document.tags.items())
-    yield f"{document.fingerprint}  {_met(document.met)}{tags}{document.id}"
-
-
-def _met(met: Met | None) -> str:
-    """How often a document was met, for a store that counts."""
-    if met is None:
-        return ""
-    count = f"{met.count:,} or more" if met.truncated else f"{met.count:,}"
-    if met.first is None or met.last is None:
-        return f"met {count}  "
-    first, last = (each.astimezone().strftime(_TIME) for each in (met.first, met.last))
-    return f"met {count}, {first} to {last}  "
+    yield f"{document.fingerprint}  {times_met(document.met)}{tags}{document.id}"

@@ -20,6 +20,7 @@ import click
 
 from simhbase.errors import OutputFailed, UsageError
 from simhbase.logs import CONTROL
+from simhbase.model import Met
 
 Record = TypeVar("Record")
 
@@ -161,6 +162,16 @@ def closeness(distance: int, similarity: float | None, *, exact: bool = False) -
     if similarity is None:
         return f"{distance} bits"
     return f"{'' if exact else 'about '}{similarity:.2f} similar"
+
+
+def times_met(met: Met | None) -> str:
+    """How often claims were refused because of a document; empty if the store does not count them."""
+    if met is None:
+        return ""
+    count = f"{met.count:,} or more" if met.truncated else f"{met.count:,}"
+    if met.first is None or met.last is None:
+        return f"met {count}  "
+    return f"met {count}, {_shown(met.first)} to {_shown(met.last)}  "
 
 
 def values_of(report: Report) -> dict[str, Any]:

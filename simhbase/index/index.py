@@ -64,6 +64,7 @@ from simhbase.model import (
     Fingerprint,
     Lookup,
     Match,
+    Met,
     Moment,
     Muted,
     Query,
@@ -815,8 +816,14 @@ class Index:
         documents = starmap(_document, entries.items())
         if not self.counts:
             return documents
-        counts = counts_of(self.store, list(entries), expired_before(self.store, self.clock()))
-        return (replace(document, met=met) for document, met in zip(documents, counts, strict=True))
+        found = zip(documents, self.met(list(entries)), strict=True)
+        return (replace(document, met=met) for document, met in found)
+
+    def met(self, ids: Sequence[str]) -> Iterator[Met | None]:
+        """The claims that were refused because of each document; None if the store does not count them."""
+        if not self.counts:
+            return iter([None] * len(ids))
+        return counts_of(self.store, ids, expired_before(self.store, self.clock()))
 
     def not_stored(self, ids: Sequence[str]) -> list[str]:
         """The ids under which no document is stored."""

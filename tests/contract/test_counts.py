@@ -266,3 +266,12 @@ def test_a_reader_of_an_embedded_store_sees_the_counts_of_its_writer(tmp_path: P
     tables.snapshot(url, tmp_path / "copy")
     with simhbase.open(f"rocksdb:{tmp_path / 'copy'}", access="read") as copy:
         assert met(copy).count == 1
+
+
+def test_a_group_says_how_often_its_representative_was_met(index):
+    index.add([Document("a", BRIDGE), Document("copy", BRIDGE)])
+    refused(index, "b", "c")
+    with simhbase.Administrator(index).groups() as found:
+        (group,) = found
+        assert (group.group, group.met) == ("a", met(index))
+        assert group.met.count + met(index, "copy").count == 2

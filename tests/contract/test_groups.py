@@ -198,6 +198,7 @@ def test_the_command_prints_groups_and_what_may_be_missing(tmp_path):
         "group": "a",
         "size": 2,
         "members": [{"id": "b", "distance": 1, "similarity": None}],
+        "met": None,
     }
 
 

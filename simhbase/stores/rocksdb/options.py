@@ -56,7 +56,8 @@ def open_rdict(
     if tables is None:
         tables = TABLES
         with suppress(Exception):  # what is wrong is told below
-            tables = (*TABLES, *{MET}.intersection(Rdict.list_cf(str(path), options)))
+            # Not with the given options: their folder of logs may be a temporary one.
+            tables = (*TABLES, *{MET}.intersection(Rdict.list_cf(str(path), Options(raw_mode=True))))
     index = index_options(memory.blocks, memory.holds_filters)
     # Most rows, and so most filters, belong to the last level: 12 MB for a million documents. Without them
     # an empty drawer costs one read, like any other.

@@ -246,7 +246,7 @@ class _View:
         self._opened: dict[RecordTable, Rdict] = {}
         there = list[str]()
         with suppress(Exception):  # what is wrong is told below
-            there = Rdict.list_cf(str(folder), database_options())
+            there = Rdict.list_cf(str(folder), Options(raw_mode=True))
         for table in (*ATOMIC_TABLES, MET) if MET in there else ATOMIC_TABLES:
             options = _leniently(database_options())
             try:
