@@ -15,7 +15,14 @@ from thriftpy2.rpc import client_context
 
 from simhbase.errors import SchemaDiffers, StoreFailed, StoreUnreachable, TablesMissing, UsageError
 from simhbase.stores import create_store, drop_store, open_store
-from simhbase.stores.hbase import check_tables, create_tables, specification
+from simhbase.stores.hbase import (
+    check_tables,
+    clone_script,
+    compaction_script,
+    create_tables,
+    snapshot_script,
+    specification,
+)
 from simhbase.stores.hbase import schema as ddl
 from simhbase.stores.hbase.administration import idl
 from simhbase.stores.hbase.schema import Options
@@ -421,3 +428,18 @@ def test_no_thrift_2_gateway_is_said_within_the_time_allowed(hbase, free_port):
     host, port = hbase.gateway
     with pytest.raises(StoreUnreachable, match="no Thrift 2 gateway for created_index answered within 1 s"):
         create_tables(f"hbase://{host}:{port}/created?thrift2={free_port}&timeout=1")
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_scripts_for_the_shell_take_the_table_of_counts_where_it_is(hbase, url, connection, counts):
+    create_tables(url, Options(regions=1, counts=counts))
+    name = f"counts{time.time_ns()}"
+    hbase.shell(compaction_script(url))
+    hbase.snapshot_shell(snapshot_script(url, name))
+    drop_store(url)
+    hbase.shell(clone_script(url, name))
+    there = {table.decode() for table in connection.tables()} & {"created_meta", "created_met"}
+    assert there == ({"created_meta", "created_met"} if counts else {"created_meta"})
+    check_tables(url, Options(counts=counts))
+    gone = [*TABLES, "met"] if counts else TABLES
+    hbase.shell("".join(f"delete_snapshot '{name}-{table}'\n" for table in gone) + "exit\n")

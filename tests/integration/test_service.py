@@ -267,7 +267,8 @@ def test_stored_documents_are_listed_by_pages(service: Service) -> None:
         after = f"&after={quote(page['after'] or '', safe='')}"
     assert page["after"] is None
     assert sorted(each["id"] for each in found) == [f"l/{n}?&" for n in range(5)]
-    assert found[0].keys() == {"id", "fingerprint", "tags"}
+    assert found[0].keys() == {"id", "fingerprint", "tags", "met"}
+    assert found[0]["met"] is None
     assert service.get("/v1/documents?since=2020-01-01T00:00:00Z&limit=1").json["documents"]
     for wrong in ("limit=0", "limit=1001", "since=yesterday", "tag=l=1&tag=l=2", "more=1"):
         assert service.get(f"/v1/documents?{wrong}").code == "invalid", wrong
@@ -301,8 +302,8 @@ def test_groups_are_those_of_the_stored_documents(service: Service) -> None:
     groups = [each for each in found["groups"] if each["group"].startswith("g/")]
     members = [{"id": name, "distance": 0, "similarity": None} for name in ("g/2", "g/3", "g/5")]
     assert groups == [
-        {"group": "g/1", "size": 3, "members": members[:2]},
-        {"group": "g/4", "size": 2, "members": members[2:]},
+        {"group": "g/1", "size": 3, "members": members[:2], "met": None},
+        {"group": "g/4", "size": 2, "members": members[2:], "met": None},
     ]
     assert found["found"] == len(found["groups"])
     assert (found["truncated"], found["lost_sketches"]) == (False, 0)
@@ -647,3 +648,23 @@ def test_what_the_service_stored_is_there_when_it_has_stopped(tmp_path: Path) ->
     with simhbase.open(url) as index:
         assert [match.id for match in index.find(NEAR, k=3).matches] in (["kept"], [])
         assert index.fingerprints(["kept"]) != [None]
+
+
+def test_a_store_that_counts_says_how_often_a_document_was_met(tmp_path: Path) -> None:
+    url = f"rocksdb:{tmp_path}/store"
+    simhbase.open(url, create=simhbase.Profile(verify=False), counts=True).close()
+    with serving(url, tmp_path) as service:
+        outcomes = [
+            service.post("/v1/claim", {"id": name, "text": ONE}).json["claims"][0]["outcome"]
+            for name in "abb"
+        ]
+        assert outcomes == ["accepted", "duplicate", "duplicate"]
+        met = service.get("/v1/documents/a").json["met"]
+        assert (met["count"], met["truncated"]) == (1, False)
+        (stored,) = service.get("/v1/documents").json["documents"]
+        assert (stored["id"], stored["met"]) == ("a", met)
+        with simhbase.Client(service.url) as client:
+            document = client.document("a")
+            assert document is not None
+            assert document.met is not None
+            assert (document.met.count, [each.met for each in client.stored()]) == (1, [document.met])

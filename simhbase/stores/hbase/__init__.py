@@ -28,6 +28,7 @@ __all__ = [
     "drop_store",
     "droppable",
     "has_administration",
+    "has_counts",
     "open_damaged",
     "open_store",
     "script",
@@ -111,6 +112,13 @@ def check_tables(url: str, options: Options = DEFAULT_OPTIONS) -> None:
     address = parse(url)
     with _administrator(address, "check") as administrator:
         ddl.check(_specification(address, options), administrator)
+
+
+def has_counts(url: str) -> bool:
+    """True if there is the table for counts, through Thrift 2. Raises StoreUnreachable, StoreFailed."""
+    address = parse(url)
+    with _administrator(address, "check") as administrator:
+        return administrator.families(ddl.table_spec(MET, address.namespace, address.prefix)) is not None
 
 
 def table_warnings(url: str, options: Options | None = None) -> list[str]:

@@ -372,16 +372,17 @@ _SNAPSHOT_ORDER = ("meta", "documents", "fingerprints", "index", "obsolete", MET
 
 def render_compactions(tables: Sequence[TableSpec]) -> str:
     """A script for the HBase shell that compacts tables in full."""
-    commands = (_if_there(table, f"major_compact {_quoted(table.full_name)}") for table in tables)
+    commands = [
+        _if_there(table, f"major_compact {_quoted(table.full_name)}", "list", table.full_name)
+        for table in tables
+    ]
     return "\n".join([*commands, "exit\n"])
 
 
-def _if_there(table: TableSpec, command: str, said: str = "TableNotFound|not found|not exist") -> str:
-    """A command, which may fail for the table of counts, which few stores have. said: what the shell says."""
-    if not of_counts(table):
-        return command
-    rescued = f'rescue => error\n  raise unless "#{{error.class}} #{{error.message}}" =~ /{said}/i'
-    return f"begin\n  {command}\n{rescued}\nend"
+def _if_there(table: TableSpec, command: str, listing: str, name: str) -> str:
+    """A command; for the table of counts, which few stores have, only if a command lists a table or snapshot
+    of this name."""
+    return f"{command} unless {listing}({_quoted(name)}).empty?" if of_counts(table) else command
 
 
 def render_snapshots(tables: Sequence[TableSpec], name: str) -> str:
@@ -389,9 +390,10 @@ def render_snapshots(tables: Sequence[TableSpec], name: str) -> str:
     by_name = dict(zip((*TABLES, MET), tables, strict=True))
     snapshots = [
         _if_there(
-            by_name[table], f"snapshot {_quoted(by_name[table].full_name)}, {_quoted(f'{name}-{table}')}"
+            spec, f"snapshot {_quoted(spec.full_name)}, {_quoted(f'{name}-{table}')}", "list", spec.full_name
         )
         for table in _SNAPSHOT_ORDER
+        for spec in [by_name[table]]
     ]
     return "\n".join([*snapshots, "exit\n"])
 
@@ -400,13 +402,16 @@ def render_clones(tables: Sequence[TableSpec], name: str) -> str:
     """A script for the HBase shell that creates all tables from snapshots. meta, with the profile, comes
     last: until then the others do not count as a store. The shell stops if a table exists."""
     namespaces = sorted({table.namespace for table in tables} - {DEFAULT_NAMESPACE})
-    by_name = dict(zip((*TABLES, MET), tables, strict=True))
+    *others, counts = tables
+    clone = "clone_snapshot {}, {}".format
     clones = [
         _if_there(
-            by_name[table],
-            f"clone_snapshot {_quoted(f'{name}-{table}')}, {_quoted(by_name[table].full_name)}",
+            spec,
+            clone(_quoted(f"{name}-{table}"), _quoted(spec.full_name)),
+            "list_snapshots",
+            f"{name}-{table}",
         )
-        for table in (MET, *TABLES)
+        for table, spec in ((MET, counts), *zip(TABLES, others, strict=True))
     ]
     return "\n".join([*map(_render_namespace, namespaces), *clones, "exit\n"])
 
