@@ -156,6 +156,7 @@ def test_hbase_gets_scripts_for_its_shell(tmp_path):
             f"snapshot 'texts:news_{table}', '1122-{table}'"
             for table in ("meta", "documents", "fingerprints", "index", "obsolete")
         ),
+        "snapshot 'texts:news_met', '1122-met' unless list('texts:news_met').empty?",
         "exit",
     ]
     script = result("tables", "restore", "1122", *store, cwd=tmp_path)["script"]
