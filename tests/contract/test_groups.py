@@ -72,11 +72,15 @@ def by_lookups(index: Index, **query: object) -> list[Group]:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_they_are_those_of_lookups(backend: Backend, profile: str):
+def test_they_are_those_of_lookups(backend: Backend, profile: str, monkeypatch: pytest.MonkeyPatch):
     with opened(backend, profile) as index:
         fill(index)
         expected = by_lookups(index)
-        with Administrator(index).groups() as found:
+        with monkeypatch.context() as patch:
+            for name in ("read", "iterate"):  # which are not called
+                patch.setattr(type(index.store.drawers), name, None)
+            found = Administrator(index).groups()
+        with found:
             assert list(found) == expected
             assert list(found) == expected  # again
         assert len(expected) > ORIGINALS / 2
@@ -144,6 +148,23 @@ def test_chains_are_connected_components(backend: Backend):
         }
         with Administrator(index).groups(chains=True) as found:
             assert {each.group: {each.group, *(of.id for of in each.members)} for each in found} == expected
+
+
+def test_parts_of_a_larger_store_are_read_at_once(hinting: Backend, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(spooled, "PART_ROWS", 500)
+    chance = np.random.default_rng(9)
+    values = chance.integers(0, 1 << 64, 3000, dtype=np.uint64)
+    near = values[:1500] ^ np.uint64(1) << chance.integers(0, 64, 1500, dtype=np.uint64)
+    values, names = np.concatenate([values, near, values[:500]]), [f"d/{number}" for number in range(5000)]
+    found = []
+    for url in (hinting.url(0), "memory:"):
+        with simhbase.open(url, create="classic") as index:
+            index.add_fingerprints(names, values)
+            with Administrator(index).groups() as groups:
+                assert groups.documents == 5000
+                found.append(list(groups))
+    assert found[0] == found[1]
+    assert len(found[0]) == 1500
 
 
 def test_an_empty_store_has_none(backend: Backend):
