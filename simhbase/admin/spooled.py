@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -132,16 +133,16 @@ def spool_documents(
     with ExitStack() as stack, index.same_tables():
         ids = stack.enter_context(closing(Spool(folder)))
         found = stack.enter_context(closing(SpooledRows(folder, np.empty((0, size), dtype=np.uint8))))
-        muted, values, versions = 0, [np.empty(0, dtype=np.uint64)], [np.empty(0, dtype=np.int64)]
+        muted, values, versions = 0, array("Q"), array("q")  # which grow in place
         for part in _each_part(store, "documents", wanted.documents, progress):
             ids.append(part.ids)
-            values.append(part.values)
-            versions.append(part.versions)
+            values.frombytes(part.values.tobytes())
+            versions.frombytes(part.versions.tobytes())
             found.append(part.sketches)
             muted += part.muted
-        numbers = oldest_first(ids, np.concatenate(versions))
+        numbers = oldest_first(ids, np.frombuffer(versions, dtype=np.int64))
         del versions
-        ordered, place = np.concatenate(values)[numbers], numbers
+        ordered, place = np.frombuffer(values, dtype=np.uint64)[numbers], numbers
         del values
         if sketching := scheme.listed_sketching:
             size = sketching.bytes

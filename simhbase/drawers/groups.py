@@ -168,9 +168,11 @@ class Matcher:
         is_hash_of_sketch = self.scheme.listed_sketching is not None
         if self.bounds.mismatches is None or is_hash_of_sketch or self.scheme.sketching is None:
             return distinct(named.values)
-        starts = range(0, len(named) or 1, SKETCHES_AT_ONCE)
-        parts = (np.arange(start, min(start + SKETCHES_AT_ONCE, len(named))) for start in starts)
-        return distinct(np.concatenate([identities(named[part], self.scheme.sketching) for part in parts]))
+        keys = np.empty((len(named), 2), dtype=np.uint64)
+        for start in range(0, len(named), SKETCHES_AT_ONCE):
+            part = np.arange(start, min(start + SKETCHES_AT_ONCE, len(named)))
+            keys[part] = identities(named[part], self.scheme.sketching)
+        return distinct(keys)
 
     def grouped(self, representative: Numbers, similarity: NDArray[np.float64] | None = None) -> Groups:
         """Add distances and similarities to representatives. similarity: float64 (n,), exact similarities if

@@ -16,6 +16,7 @@ PARTS = (
     "minhash",
     "store",
     "migrate",
+    "groups",
     "load",
     "serve",
     "dedup",
