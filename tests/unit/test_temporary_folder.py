@@ -3,9 +3,11 @@
 import os
 import tempfile
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
+from simhbase.stores.rocksdb import temporary
 from simhbase.stores.rocksdb.temporary import TemporaryFolder
 
 
@@ -49,3 +51,19 @@ def test_what_is_no_folder_of_this_user_is_left_alone_and_waited_for_by_nobody(t
     assert abandoned.exists()
     TemporaryFolder("test").remove()
     assert set(top.iterdir()) == before
+
+
+def test_a_folder_that_another_process_removes_before_it_is_locked_is_made_again(top, monkeypatch):
+    made: list[str] = []
+
+    def made_and_removed(**options: object) -> str:
+        made.append(mkdtemp(**options))
+        if len(made) == 1:
+            Path(made[0]).rmdir()
+        return made[-1]
+
+    monkeypatch.setattr(temporary, "mkdtemp", made_and_removed)
+    folder = TemporaryFolder("test")
+    assert str(folder.path) == made[1]
+    assert folder.path.exists()
+    folder.remove()

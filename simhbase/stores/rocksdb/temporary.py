@@ -33,10 +33,13 @@ class TemporaryFolder:
                     os.close(lock)
         while True:
             self.path = Path(mkdtemp(prefix=prefix, dir=top))
-            lock = os.open(self.path, _FOLDER)
+            try:
+                lock = os.open(self.path, _FOLDER)
+            except FileNotFoundError:  # another process has found it, and removed it
+                continue
             with suppress(OSError):  # a file system without locks: then nobody removes it
                 flock(lock, LOCK_EX)
-            if self.path.exists():  # another process may have found it before it was locked
+            if self.path.exists():  # as above, before it was locked
                 break
             os.close(lock)
         self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
