@@ -6,7 +6,7 @@ The whole batch is decided before any of it is written. The result is that of do
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import or_
@@ -31,6 +31,8 @@ COMPARED_AT_ONCE = 256  # sketches of a crowd
 FOLLOWED = 2 * ALSO_AT  # documents of near fingerprints, of which sketches may reject some
 READ_TOGETHER = 64  # documents whose drawers are read in full at once; drawers may be long
 
+InFull = Callable[[list[int]], Sequence[list[Match]]]
+
 
 def duplicates_of(
     reader: Reader, ids: Sequence[str], fingerprints: FingerprintBatch, bounds: Bounds
@@ -52,7 +54,40 @@ def duplicates_of(
     """
     if len(ids) == 1:
         return [_nearest_other(reader, ids[0], fingerprints.single, Asked(bounds))]
-    return _Selection(reader, ids, fingerprints, bounds).run() if ids else []
+    if not ids:
+        return []
+    batch = frozenset(ids)
+    stored = stored_near(reader, fingerprints, bounds, batch, DRAWER_LIMIT)
+
+    def in_full(numbers: list[int]) -> list[list[Match]]:
+        return stored_near(reader, fingerprints[numbers], bounds, batch, None).matches
+
+    return Selection(reader, ids, fingerprints, bounds, stored, in_full).run()
+
+
+def stored_near(
+    reader: Reader,
+    fingerprints: FingerprintBatch,
+    bounds: Bounds,
+    batch: Container[str],
+    drawer_limit: int | None,
+    ids_limit: int = _FIRST_LISTING,
+) -> Near:
+    """Stored matches of n texts. Lists enough documents per fingerprint to include one that is not in the
+    batch, as the batch may replace all of its own."""
+    reader = replace(reader, drawer_limit=drawer_limit, ids_limit=ids_limit, metrics=None)
+    found = reader.near(fingerprints, Asked(bounds))
+    while numbers := [
+        number
+        for number, (matches, cut) in enumerate(zip(found.matches, found.cut, strict=True))
+        if cut and _may_hide(matches, batch, reader.ids_limit)
+    ]:
+        reader = replace(reader, ids_limit=reader.ids_limit * LISTING_GROWTH)
+        more = reader.near(fingerprints[numbers], Asked(bounds))
+        for place, number in enumerate(numbers):
+            found.matches[number] = more.matches[place]
+            found.truncated[number], found.cut[number] = more.truncated[place], more.cut[place]
+    return found
 
 
 def annotations_of(
@@ -63,7 +98,40 @@ def annotations_of(
 
     Arguments as for `duplicates_of`. A cluster of near texts within the batch costs its size.
     """
-    return list(_Selection(reader, ids, fingerprints, bounds).annotate()) if ids else []
+    if not ids:
+        return []
+    stored = _stored_before(reader, fingerprints, bounds, frozenset(ids))
+    others = others_of(fingerprints, reader.scheme, bounds)
+    lookups: list[Lookup] = []
+    for number, (document, value) in enumerate(zip(ids, fingerprints.values.tolist(), strict=True)):
+        earlier = islice(_not_muted(others.kept_near(number), reader), ALSO_AT + 1)
+        near = sorted([*stored.matches[number], *earlier])
+        cut = stored.truncated[number] or stored.cut[number] or len(near) > ALSO_AT
+        lookups.append(Lookup(Fingerprint(value), tuple(near[:ALSO_AT]), cut))
+        others.keep(number, document)
+    return lookups
+
+
+def _stored_before(
+    reader: Reader, fingerprints: FingerprintBatch, bounds: Bounds, batch: frozenset[str]
+) -> Near:
+    """Stored matches that are not of this batch: for each document some of the nearest, as its cluster may be
+    large."""
+    listing = replace(reader, besides=batch, ids_limit=0)
+    listed = listing.listed(fingerprints.values.tolist())
+    # Fingerprints that only this batch has need not be compared.
+    own = {value for value, found in listed.items() if batch.issuperset(each for each, _ in found)}
+    hidden = Hidden(reader.hidden.ids, reader.hidden.fingerprints | own)
+    near = replace(listing, hidden=hidden, near_limit=FOLLOWED)
+    found = stored_near(near, fingerprints, bounds, batch, DRAWER_LIMIT, ALSO_AT)
+    cut = map(or_, found.truncated, found.cut)
+    again = [number for number, each in enumerate(cut) if each and not found.matches[number]]
+    if again:  # what was followed may have been too far by its sketch
+        further = replace(near, near_limit=None)
+        more = stored_near(further, fingerprints[again], bounds, batch, DRAWER_LIMIT, ALSO_AT)
+        for place, number in enumerate(again):
+            found.matches[number] = more.matches[place]
+    return found
 
 
 def _nearest_other(reader: Reader, document: str, text: TextFingerprint, asked: Asked) -> Match | None:
@@ -84,20 +152,30 @@ def _nearest_other(reader: Reader, document: str, text: TextFingerprint, asked: 
     return min(others, default=None)
 
 
-class _Selection:
-    """Decisions about one batch."""
+class Selection:
+    """Decisions about one batch, as `duplicates_of` makes them.
+
+    stored: result of `stored_near` for the batch; in_full: the matches of documents with truncated drawers,
+    given by number, without a limit of drawers.
+    """
 
     def __init__(
-        self, reader: Reader, ids: Sequence[str], fingerprints: FingerprintBatch, bounds: Bounds
+        self,
+        reader: Reader,
+        ids: Sequence[str],
+        fingerprints: FingerprintBatch,
+        bounds: Bounds,
+        stored: Near,
+        in_full: InFull,
     ) -> None:
         self._reader, self._bounds = reader, bounds
         self._ids, self._prints = ids, fingerprints
-        self._batch = frozenset(ids)
+        self._stored, self._in_full = stored, in_full
         self._kept: set[str] = set()
 
     def run(self) -> list[Match | None]:
         """The match of each document, None to keep it."""
-        stored = self._stored(self._reader, self._prints, DRAWER_LIMIT)
+        stored = self._stored
         others = others_of(self._prints, self._reader.scheme, self._bounds)
         to_the_end: dict[int, list[Match]] = {}
         duplicates: list[Match | None] = []
@@ -107,43 +185,13 @@ class _Selection:
                 if number not in to_the_end:
                     cut = (each for each in self._open(number, stored, others) if each not in to_the_end)
                     numbers = list(islice(cut, READ_TOGETHER))
-                    in_full = self._stored(self._reader, self._prints[numbers], None).matches
-                    to_the_end |= dict(zip(numbers, in_full, strict=True))
+                    to_the_end |= dict(zip(numbers, self._in_full(numbers), strict=True))
                 found = list(self._standing(document, to_the_end[number]))
             if not found:
                 self._kept.add(document)
                 others.keep(number, document)
             duplicates.append(min(found, default=None))
         return duplicates
-
-    def annotate(self) -> Iterator[Lookup]:
-        """The lookup of each document."""
-        stored = self._stored_before()
-        others = others_of(self._prints, self._reader.scheme, self._bounds)
-        values = self._prints.values.tolist()
-        for number, document in enumerate(self._ids):
-            near = sorted([*stored.matches[number], *islice(self._kept_near(number, others), ALSO_AT + 1)])
-            cut = stored.truncated[number] or stored.cut[number] or len(near) > ALSO_AT
-            yield Lookup(Fingerprint(values[number]), tuple(near[:ALSO_AT]), cut)
-            others.keep(number, document)
-
-    def _stored_before(self) -> Near:
-        """Stored matches that are not of this batch: for each document some of the nearest, as its cluster
-        may be large."""
-        reader = replace(self._reader, besides=self._batch, ids_limit=0)
-        listed = reader.listed(self._prints.values.tolist())
-        # Fingerprints that only this batch has need not be compared.
-        own = {value for value, found in listed.items() if self._batch.issuperset(each for each, _ in found)}
-        hidden = Hidden(reader.hidden.ids, reader.hidden.fingerprints | own)
-        reader = replace(reader, hidden=hidden, near_limit=FOLLOWED)
-        found = self._stored(reader, self._prints, DRAWER_LIMIT, ALSO_AT)
-        cut = map(or_, found.truncated, found.cut)
-        again = [number for number, each in enumerate(cut) if each and not found.matches[number]]
-        if again:  # what was followed may have been too far by its sketch
-            more = self._stored(replace(reader, near_limit=None), self._prints[again], DRAWER_LIMIT, ALSO_AT)
-            for place, number in enumerate(again):
-                found.matches[number] = more.matches[place]
-        return found
 
     def _open(self, first: int, stored: Near, others: OthersOfBatch) -> Iterator[int]:
         """Documents from `first` on that have no match so far, but a truncated drawer: these are read in full
@@ -165,34 +213,15 @@ class _Selection:
 
     def _kept_near(self, number: int, others: OthersOfBatch) -> Iterator[Match]:
         """Matches of a document within the batch that are kept and not muted."""
-        hidden = self._reader.hidden
-        return (each for each in others.kept_near(number) if not hidden.hides(each.id, each.fingerprint))
-
-    def _stored(
-        self,
-        reader: Reader,
-        fingerprints: FingerprintBatch,
-        drawer_limit: int | None,
-        ids_limit: int = _FIRST_LISTING,
-    ) -> Near:
-        """Stored matches of n texts. Lists enough documents per fingerprint to include one that is not in
-        this batch, as the batch may replace all of its own."""
-        reader = replace(reader, drawer_limit=drawer_limit, ids_limit=ids_limit, metrics=None)
-        found = reader.near(fingerprints, Asked(self._bounds))
-        while numbers := [
-            number
-            for number, (matches, cut) in enumerate(zip(found.matches, found.cut, strict=True))
-            if cut and _may_hide(matches, self._batch, reader.ids_limit)
-        ]:
-            reader = replace(reader, ids_limit=reader.ids_limit * LISTING_GROWTH)
-            more = reader.near(fingerprints[numbers], Asked(self._bounds))
-            for place, number in enumerate(numbers):
-                found.matches[number] = more.matches[place]
-                found.truncated[number], found.cut[number] = more.truncated[place], more.cut[place]
-        return found
+        return _not_muted(others.kept_near(number), self._reader)
 
 
-def _may_hide(matches: Sequence[Match], batch: frozenset[str], limit: int) -> bool:
+def _not_muted(matches: Iterable[Match], reader: Reader) -> Iterator[Match]:
+    hidden = reader.hidden
+    return (each for each in matches if not hidden.hides(each.id, each.fingerprint))
+
+
+def _may_hide(matches: Sequence[Match], batch: Container[str], limit: int) -> bool:
     """True if a fingerprint may list further documents outside a batch that are nearer than those read."""
     outside = {match.fingerprint for match in matches if match.id not in batch}
     read = Counter(match.fingerprint for match in matches)
