@@ -171,14 +171,23 @@ def loading(job: Load) -> Iterator[LoadReport]:
     running it again yields the report again. Raises as `load`."""
     wait = _Wait(job.lock_wait, job.inputs.watcher)
     with ExitStack() as undone, ExitStack() as stack:
-        index, is_new = wait.until(lambda: _open(job))  # before files: without it none may be touched
+        # Before files: without it none may be touched.
+        index, is_new = wait.until(
+            lambda: open_for_load(
+                job.store,
+                job.profile,
+                unique_only=job.unique_only,
+                min_similarity=job.min_similarity,
+                fingerprint_field=job.inputs.options.fingerprint_field,
+            )
+        )
         stack.enter_context(closing(index))
         if is_new:
             if job.inputs.options.fingerprint_field is None and (misses := index.profile.misses):
                 job.inputs.watcher.hint(misses)
             if missing := index.profile.index_scheme.missing():
                 job.inputs.watcher.note(missing)
-            undone.callback(_drop_if_empty, job.store)
+            undone.callback(drop_if_empty, job.store)
         job.inputs.watcher.replacing(_replaced(job, index))
         found = wait.until(lambda: _begin(job, index, wait))
         if isinstance(found, LoadReport):  # another process has finished it meanwhile
@@ -519,7 +528,7 @@ def _most_chunks_at_once(job: Load) -> int:
     return INGESTED_CHUNKS_AT_ONCE if is_ingested else CHUNKS_AT_ONCE
 
 
-def _drop_if_empty(url: str) -> None:
+def drop_if_empty(url: str) -> None:
     """Drop a new store in which nothing was stored."""
     with suppress(TablesMissing):  # dropped meanwhile
         with closing(open_store(url, "read")) as store:
@@ -528,38 +537,47 @@ def _drop_if_empty(url: str) -> None:
             drop_store(url)
 
 
-def _open(job: Load) -> tuple[Index, bool]:
-    """Open the store, or create it if it is embedded. Returns True if it was created. Raises as `open_index`,
-    and UsageError if the profile does not fit the arguments."""
-    if job.store == "memory:":
+def open_for_load(
+    url: str,
+    profile: Profile | Mapping[str, object] | None,
+    *,
+    unique_only: bool,
+    min_similarity: float | None = None,
+    fingerprint_field: str | None = None,
+) -> tuple[Index, bool]:
+    """Open the store of a load, or create it if it is embedded. Returns True if it was created. Arguments as
+    of `load`. Raises as `open_index`, and UsageError if the profile does not fit the arguments."""
+    if url == "memory:":
         raise UsageError(
             "a store in memory is gone when the load ends: give one such as rocksdb:FOLDER; dedup and "
             "match need none"
         )
-    given = given_parameters(job.profile)
-    access: Access = "write" if job.unique_only else "append"
+    given = given_parameters(profile)
+    access: Access = "write" if unique_only else "append"
     try:
-        index = open_index(job.store, access=access)
+        index = open_index(url, access=access)
     except TablesMissing:
-        if is_on_server(job.store):
+        if is_on_server(url):
             raise
-        if job.inputs.options.fingerprint_field is not None:
+        if fingerprint_field is not None:
             given = without_sketches(given)
-        profile = make_profile(given)
-        _require_fitting_profile(job, profile)
-        return open_index(job.store, create=profile, access=access), True
+        made = make_profile(given)
+        _require_fitting_profile(made, min_similarity, fingerprint_field)
+        return open_index(url, create=made, access=access), True
     try:
         index.profile.require(given)
-        _require_fitting_profile(job, index.profile)
+        _require_fitting_profile(index.profile, min_similarity, fingerprint_field)
     except BaseException:
         index.close()
         raise
     return index, False
 
 
-def _require_fitting_profile(job: Load, profile: Profile) -> None:
-    _ = profile.index_scheme.bounds(None, job.min_similarity)  # validates
-    if job.inputs.options.fingerprint_field is not None and profile.sketching is not None:
+def _require_fitting_profile(
+    profile: Profile, min_similarity: float | None, fingerprint_field: str | None
+) -> None:
+    _ = profile.index_scheme.bounds(None, min_similarity)  # validates
+    if fingerprint_field is not None and profile.sketching is not None:
         raise UsageError(
             "the store keeps sketches of texts, which cannot be made from fingerprints: give the texts",
             parameter="fingerprint_field",

@@ -8,6 +8,7 @@
   fingerprint          Fingerprints texts.
   pairs                Finds all pairs of fingerprints that match, by a join on drawers.
   dedup                Groups near-duplicates like `simhbase.dedup`, and returns a Deduplicated.
+  unique_load          Loads what has no near-duplicate into a store, like `simhbase.load` with unique_only.
   hfile_input          Writes HFiles for HBase's bulk load tool, and returns their HFileInput.
 
 The executors' Python needs simhbase with this extra, too.
@@ -25,5 +26,17 @@ from simhbase.jobs.spark.dedup import Deduplicated, SparkReport, dedup
 from simhbase.jobs.spark.drawers import pairs
 from simhbase.jobs.spark.fingerprints import fingerprint
 from simhbase.jobs.spark.hfile_input import hfile_input
+from simhbase.jobs.spark.unique import SparkLoadReport, UniqueLoad, unique_load
 
-__all__ = ["Deduplicated", "HFileInput", "SparkReport", "dedup", "fingerprint", "hfile_input", "pairs"]
+__all__ = [
+    "Deduplicated",
+    "HFileInput",
+    "SparkLoadReport",
+    "SparkReport",
+    "UniqueLoad",
+    "dedup",
+    "fingerprint",
+    "hfile_input",
+    "pairs",
+    "unique_load",
+]

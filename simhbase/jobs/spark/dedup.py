@@ -164,7 +164,7 @@ def dedup(
     if min_containment is not None:
         criteria.require_containment(min_containment, least, chains=chains)
     preferred = preference(keep, date_column, date_order, date_unit)
-    rows = _InputRows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
+    rows = InputRows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
     columns = Columns.of(criteria.profile)
     read = rows.read(values_of(df, rows.text, preferred))
     found = with_forms(fingerprinted(read, criteria.profile, verified_by(criteria)), date_order)
@@ -192,7 +192,7 @@ def _require_new(df: DataFrame, name: str) -> None:
 
 
 @dataclass(frozen=True)
-class _InputRows:
+class InputRows:
     """The rows of a DataFrame, and the columns they are read by."""
 
     df: DataFrame
@@ -235,7 +235,7 @@ class _InputRows:
 
 def _grouped(
     firsts: DataFrame,
-    rows: _InputRows,
+    rows: InputRows,
     criteria: MatchCriteria,
     least: float,
     order: list[Column],

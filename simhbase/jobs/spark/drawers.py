@@ -10,6 +10,7 @@ task.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -26,14 +27,14 @@ from pyspark.sql.types import (
 )
 
 from simhbase.drawers.components import merge_components
-from simhbase.drawers.join import Pairs, distinct
+from simhbase.drawers.join import Distinct, Pairs, distinct
 from simhbase.drawers.scheme import Bounds, Scheme, identities
 from simhbase.errors import SimhbaseError, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.sketches import mismatches_of
 from simhbase.jobs.matching import MatchCriteria
-from simhbase.jobs.spark.fingerprints import FINGERPRINT, IDENTITY, Columns, at_borders, binary
+from simhbase.jobs.spark.fingerprints import FINGERPRINT, IDENTITY, Columns, at_borders, binary, fixed
 from simhbase.profile import Profile
 
 MOST_MEMBERS = 1 << 13  # of a drawer compared in one piece, each with each: 33 million comparisons
@@ -42,6 +43,7 @@ DRAWER = ("table", "segment")
 PIECE = (*DRAWER, "cell")
 MOST_EDGES = 25_000_000  # each takes 100 bytes of the driver's memory; Spark collects 1 GiB by default
 COMPONENT = "component"
+LEFT, RIGHT = "left", "right"
 _EDGES_A_ROW = 1 << 20
 _MAPPING = StructType([StructField(IDENTITY, BinaryType()), StructField(COMPONENT, BinaryType())])
 
@@ -176,12 +178,19 @@ def _numbered(rows: pa.Table) -> NDArray[np.uint32]:
     return np.append(0, np.cumsum(differs)).astype(np.uint32)
 
 
-def with_components(documents: DataFrame, criteria: MatchCriteria, columns: Columns) -> DataFrame:
-    """Add the connected component of each document. Raises SimhbaseError for more than MOST_EDGES edges."""
+def with_components(
+    documents: DataFrame, criteria: MatchCriteria, columns: Columns, joined: DataFrame | None = None
+) -> DataFrame:
+    """Add the connected component of each document. joined: further pairs of identities that belong together,
+    in columns LEFT and RIGHT. Raises SimhbaseError for more than MOST_EDGES edges."""
     members = documents.dropDuplicates([IDENTITY]).select(*columns.names).persist()
     scheme = criteria.scheme(members.count())
     edges = _edges(members, scheme, criteria, columns)
     members.unpersist()
+    if joined is not None:
+        words = edges.shape[-1]
+        of_joined = joined.mapInArrow(partial(_spanning_of_pairs, words=words), "edges binary")
+        edges = np.concatenate([edges, _collected(of_joined, words)])
     mapping = _mapping(documents.sparkSession, edges)
     component = F.coalesce(COMPONENT, IDENTITY)
     return documents.join(mapping, IDENTITY, "left").withColumn(COMPONENT, component)
@@ -208,11 +217,31 @@ def _edges(
             root = np.arange(len(values.first))
             for some in found:
                 root = merge_components(root, values.inverse[some.left], values.inverse[some.right])
-            hung = np.flatnonzero(root != np.arange(len(root)))
-            edges = np.stack([named[values.first[hung]], named[values.first[root[hung]]]], axis=1)
-            yield pa.RecordBatch.from_arrays([pa.array([edges.tobytes()], pa.binary())], ["edges"])
+            yield _edges_of(root, named, values)
 
-    edges = drawn(members, scheme, columns).mapInArrow(spanning, "edges binary").persist()
+    return _collected(drawn(members, scheme, columns).mapInArrow(spanning, "edges binary"), words)
+
+
+def _spanning_of_pairs(batches: Iterable[pa.RecordBatch], words: int) -> Iterator[pa.RecordBatch]:
+    """Pairs of identities -> rows with the bytes of edges that connect them, without most of the pairs."""
+    for batch in filter(len, batches):
+        sides = [fixed(batch.column(name), 8 * words).view(np.uint64) for name in (LEFT, RIGHT)]
+        named = np.concatenate(sides) if words == 2 else np.concatenate(sides)[:, 0]
+        values = distinct(named)
+        left, right = values.inverse.reshape(2, -1)
+        yield _edges_of(merge_components(np.arange(len(values.first)), left, right), named, values)
+
+
+def _edges_of(root: NDArray[np.int64], named: NDArray[np.uint64], values: Distinct) -> pa.RecordBatch:
+    """A row with the bytes of the edges of a forest: from each distinct identity to its root."""
+    hung = np.flatnonzero(root != np.arange(len(root)))
+    edges = np.stack([named[values.first[hung]], named[values.first[root[hung]]]], axis=1)
+    return pa.RecordBatch.from_arrays([pa.array([edges.tobytes()], pa.binary())], ["edges"])
+
+
+def _collected(rows: DataFrame, words: int) -> NDArray[np.uint64]:
+    """Edges of all rows: uint64 (m, 2, words). Raises SimhbaseError for more than MOST_EDGES."""
+    edges = rows.persist()
     try:
         size = edges.agg(F.sum(F.length("edges"))).head()  # before collecting them
         if size and (size[0] or 0) > MOST_EDGES * 2 * 8 * words:

@@ -1,0 +1,217 @@
+"""A nightly load on Spark leaves the store and the lists of `simhbase load --unique-only`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import simhbase
+from simhbase.errors import UsageError
+from simhbase.index import Index
+from simhbase.index.writer import known_in
+from simhbase.jobs import load, pipeline
+from simhbase.jobs import spark as jobs
+from simhbase.jobs.spark import unique
+from simhbase.profile_file import read_parameters
+from tests.command_line import read_lines, texts, write_lines
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "n long, id string, text string"
+COUNTS = ("documents", "loaded", "added", "updated", "unchanged", "duplicates", "outdated", "rejected")
+
+
+def variant(text: str, number: int, changes: int) -> str:
+    """A text with some other words."""
+    words = text.split()
+    chance = random.Random(f"{number} {changes}")
+    for place in chance.sample(range(len(words)), changes):
+        words[place] = f"other{number}x{place}"
+    return " ".join(words)
+
+
+def nights(folder: Path, count: int) -> tuple[Path, Path]:
+    """Documents that are stored before, and those of a night: new ones, near ones of both and of each other,
+    ids with new texts, texts near the old ones of those, before and after them, and bad rows."""
+    chance = random.Random(48)
+    contents = texts(count, words=60)
+    stored = [{"id": f"s{n}", "text": text} for n, text in enumerate(contents[: count // 2])]
+    stored += [{"id": f"v{n}", "text": variant(contents[n], n, 1)} for n in range(0, count // 2, 5)]
+    night: list[dict[str, object]] = []
+    for number in range(count):
+        text = contents[chance.randrange(count)]
+        night.append({"id": f"t{number}", "text": variant(text, number, chance.choice([0, 1, 2, 4]))})
+    for number in range(0, count // 2, 3):  # come again: near, as another text, or near another document
+        of = contents[chance.randrange(count)] if number % 2 else contents[number]
+        night.append({"id": f"s{number}", "text": variant(of, -number, chance.choice([0, 1, 3, 40]))})
+    chance.shuffle(night)
+    night[20:20] = [
+        {"id": night[3]["id"], "text": contents[7]},
+        {"id": None, "text": contents[8]},
+        {"id": "", "text": contents[8]},
+        {"id": "short", "text": "?"},
+        {"id": "s1", "text": "?"},
+        {"id": "null"},
+    ]
+    numbered = ({"n": n, **each} for n, each in enumerate(night))
+    return write_lines(folder / "stored.jsonl", stored), write_lines(folder / "night.jsonl", numbered)
+
+
+@contextmanager
+def one_batch() -> Iterator[None]:
+    """Loads of the command write everything together."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "CHUNKS_AT_ONCE", 1 << 30)
+        patch.setattr(load, "INGESTED_CHUNKS_AT_ONCE", 1 << 30)
+        patch.setattr(pipeline, "JOINED_BYTES", 1 << 40)
+        yield
+
+
+def documents_of(url: str) -> dict[str, int]:
+    with simhbase.open(url, access="read") as index:
+        found = [known_in(batch) for batch in index.store.records("documents").iterate()]
+        return {
+            document: each.entry.fingerprint
+            for some in found
+            for document, each in some.items()
+            if each.stored
+        }
+
+
+def rows(spark, night: Path, partitions: int = 3):
+    return spark.read.schema(COLUMNS).json(str(night)).repartition(partitions)
+
+
+def lists(found: jobs.UniqueLoad) -> tuple[dict[str, tuple], list[tuple], list[int]]:
+    duplicates = {
+        row.id: (row.duplicate_of, row.distance, row.similarity and round(row.similarity, 4))
+        for row in found.duplicates.collect()
+    }
+    rejects = sorted((row.id or "", row.reason) for row in found.rejects.collect())
+    return duplicates, rejects, sorted(row.n for row in found.unique.collect())
+
+
+def of_command(night: Path, url: str, out: Path) -> tuple[simhbase.LoadReport, dict[str, tuple], list[int]]:
+    with one_batch():
+        report = simhbase.load(
+            night, url, unique_only=True, unique=out / "unique.jsonl", duplicates=out / "duplicates.jsonl"
+        )
+    duplicates = {
+        line["id"]: (line["duplicate_of"], line["distance"], line.get("similarity"))
+        for line in read_lines(out / "duplicates.jsonl")
+    }
+    return report, duplicates, [line["n"] for line in read_lines(out / "unique.jsonl")]
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("profile", "count"),
+    [
+        ("default", 600),
+        ("complete", 600),
+        pytest.param("default", 5000, marks=pytest.mark.full),
+        pytest.param("complete", 5000, marks=pytest.mark.full),
+    ],
+)
+def test_a_night_ends_as_by_the_command_also_after_kills(spark, tmp_path, monkeypatch, profile, count):
+    before, night = nights(tmp_path, count)
+    urls = [f"rocksdb:{tmp_path}/{name}.db" for name in ("command", "spark")]
+    for url in urls:
+        simhbase.load(before, url, read_parameters(profile))
+    expected, duplicates, kept = of_command(night, urls[0], tmp_path)
+    assert min(expected.added, expected.updated, expected.duplicates, expected.outdated) > 5
+
+    def run(**options):
+        given = {"name": "night 1/2", "work": tmp_path / "work", "order_column": "n", **options}
+        return jobs.unique_load(rows(spark, night), urls[1], **given)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    stored = documents_of(urls[1])
+    with monkeypatch.context() as patch:
+        patch.setattr(unique, "with_components", killed)
+        with pytest.raises(Killed):
+            run()
+    assert documents_of(urls[1]) == stored
+    with monkeypatch.context() as patch:
+        add = Index.add_batch
+
+        def add_half(index: Index, ids, fingerprints) -> None:
+            half = len(ids) // 2
+            add(index, ids[:half], fingerprints[list(range(half))])
+            raise Killed
+
+        patch.setattr(Index, "add_batch", add_half)
+        with pytest.raises(Killed):
+            run()
+    assert documents_of(urls[1]) != stored
+    resumed = run()
+    assert documents_of(urls[1]) == documents_of(urls[0])
+    found, rejects, numbers = lists(resumed)
+    assert (found, numbers) == (duplicates, kept)
+    assert len(rejects) == expected.rejected
+    assert resumed.report.decided_before
+    for name in ("documents", "loaded", "duplicates", "rejected", "outdated"):
+        assert getattr(resumed.report, name) == getattr(expected, name), name
+    fourth = run()
+    assert (fourth.report.added, fourth.report.updated, fourth.report.outdated) == (0, 0, 0)
+    assert lists(fourth) == (found, rejects, numbers)
+    assert documents_of(urls[1]) == documents_of(urls[0])
+
+
+def test_decisions_are_for_one_night_and_missing_ones_are_not_made_anew_in_silence(spark, tmp_path, caplog):
+    one, other, third = texts(3)
+    url = f"rocksdb:{tmp_path}/spark.db"
+    frame = spark.createDataFrame([(1, "a", one), (2, "b", one + " ."), (3, "c", other)], COLUMNS)
+
+    def run(df, **options):
+        given = {"name": "night", "work": tmp_path / "work", **options}
+        return jobs.unique_load(df, url, {"scheme": "minhash"}, **given)
+
+    first = run(frame)  # creates the store
+    assert (first.report.added, first.report.duplicates) == (2, 1)
+    assert sorted(row.text for row in first.unique.collect()) == sorted([one, other])
+    with pytest.raises(UsageError, match=r"'night' was decided for other documents, in .*again"):
+        run(frame.union(spark.createDataFrame([(4, "d", third)], COLUMNS)))
+    with pytest.raises(UsageError, match="'night' was decided for other options"):
+        run(frame, min_similarity=0.9)
+    with pytest.raises(UsageError, match=r"its decisions are not in .*elsewhere.* again"):
+        run(frame, work=tmp_path / "elsewhere")
+    assert "anew" not in caplog.text
+    again = run(frame, work=tmp_path / "elsewhere", again=True)
+    assert (again.report.added, again.report.unchanged, again.report.decided_before) == (0, 2, False)
+    assert "the load 'night' is decided anew" in caplog.text
+
+
+def test_a_name_that_cannot_be_one_and_a_column_that_is_missing_leave_no_store(spark, tmp_path):
+    frame = spark.createDataFrame([], COLUMNS)
+    for options, said in (({"name": ""}, "not a valid name"), ({"id_column": "no"}, "no column 'no'")):
+        given = {"name": "night", "work": tmp_path / "work", **options}
+        with pytest.raises(UsageError, match=said):
+            jobs.unique_load(frame, f"rocksdb:{tmp_path}/spark.db", **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.postgresql
+def test_executors_write_a_store_on_a_server(spark, postgresql, tmp_path):
+    before, night = nights(tmp_path, 300)
+    urls = [postgresql.empty_store(f"spark_{name}") for name in ("command", "executors")]
+    for url in urls:
+        simhbase.open(url, create="default").close()
+        simhbase.load(before, url)
+    expected, duplicates, kept = of_command(night, urls[0], tmp_path)
+    for added in (expected.added, 0):
+        done = jobs.unique_load(
+            rows(spark, night), urls[1], name="night", work=tmp_path / "work", order_column="n"
+        )
+        assert documents_of(urls[1]) == documents_of(urls[0])
+        found, _, numbers = lists(done)
+        assert (found, numbers, done.report.added) == (duplicates, kept, added)
