@@ -91,6 +91,11 @@ def document_rows(given: Documents, fields: Fields = Fields()) -> Iterator[Given
     return (_checked(number, *row, need_id=True) for number, row in enumerate(rows))
 
 
+def document_row(given: Document) -> GivenRow:
+    """One document as a row: see `document_rows`."""
+    return _checked(0, given.id, given.text, given.tags, None, need_id=True)
+
+
 def text_rows(given: Texts, fields: Fields = Fields()) -> Iterator[GivenRow]:
     """Texts in order, with ids where they have some. Raises UsageError as `document_rows`."""
     if isinstance(given, str):

@@ -57,7 +57,7 @@ class Bounds:
         return isinstance(other, Bounds) and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return self.bits  # arrays have no hash, and few bounds are told apart
 
     @property
     def _key(self) -> tuple[int, int | bytes | None]:

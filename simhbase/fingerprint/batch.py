@@ -90,8 +90,6 @@ class Fingerprinted:
     @classmethod
     def joined(cls, batches: Sequence[Self]) -> Self:
         """Concatenate one or more batches."""
-        if len(batches) == 1:
-            return batches[0]
         return cls(
             FingerprintBatch.joined(batch.fingerprints for batch in batches),
             [reason for batch in batches for reason in batch.reasons],

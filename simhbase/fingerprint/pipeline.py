@@ -80,7 +80,7 @@ class Fingerprinter:
             for text, features in lost.items():
                 batch.reasons[text] = self._reason(chunk[text], features)
             batches.append(batch)
-        return Fingerprinted.joined(batches)
+        return batches[0] if len(batches) == 1 else Fingerprinted.joined(batches)
 
     def _reason(self, text: str, found: int) -> str:
         if not text.strip():

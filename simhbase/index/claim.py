@@ -99,7 +99,7 @@ class QueuedClaims(QueuedRequest[ClaimKind, Claimed]):
             raise UsageError(f"must be a number of seconds, not {timeout!r}", parameter="timeout")
         reasons = reasons or [None] * len(documents.ids)
         fits = [number for number, reason in enumerate(reasons) if reason is None]
-        batch, rejected = admitted(documents[fits])
+        batch, rejected = admitted(documents if len(fits) == len(reasons) else documents[fits])
         left, refused = set(batch.ids), iter(rejected)
         claims = list[Claim | None]()
         for document, value, reason in zip(documents.ids, documents.values, reasons, strict=True):
@@ -189,9 +189,10 @@ class AtomicClaimer(Claimer):
 
     def _claim_all(self, requests: Sequence[QueuedClaims]) -> None:
         """Claims for requests of one kind."""
-        replaces = requests[0].kind.replacing  # one by one, so that each reports what was stored before
+        # One by one, so that each reports what was stored before.
+        alone = requests[0].kind.replacing or len(requests) == 1
         try:
-            for part in [[each] for each in requests] if replaces else _without_repeated_ids(requests):
+            for part in [[each] for each in requests] if alone else _without_repeated_ids(requests):
                 self._claim_or_fail(part)
         except BaseException:  # Ctrl-C in the thread whose turn it is
             for request in requests:
@@ -212,15 +213,16 @@ class AtomicClaimer(Claimer):
 
     def _claim(self, requests: Sequence[QueuedClaims]) -> None:
         """Claims for requests with different ids."""
-        batch, kind = DocumentBatch.joined([request.batch for request in requests]), requests[0].kind
+        batches, kind = [request.batch for request in requests], requests[0].kind
+        batch = batches[0] if len(batches) == 1 else DocumentBatch.joined(batches)
         with self._store.exclusive():
             answers = {} if kind.replacing else dict(self._stored(batch))
             again = {claim.id for claim in answers.values() if claim.accepted}
             open_ = [number for number in range(len(batch.ids)) if number not in answers]
-            new = batch[open_]
+            new = batch[open_] if answers else batch
             reader = Reader(self._store, self._scheme, clock=self._clock, hidden=self._hidden())
             found = duplicates_of(reader, new.ids, new.fingerprints, kind.bounds)
-            kept = new[[number for number, near in enumerate(found) if near is None]]
+            kept = new[[number for number, near in enumerate(found) if near is None]] if any(found) else new
             writer = AtomicWriter(self._store, self._scheme, self._clock)
             report = writer.add(kept)
         for number, near in zip(open_, found, strict=True):
@@ -233,7 +235,9 @@ class AtomicClaimer(Claimer):
             unchanged = sum(claim.id in again for claim in claims)
             if len(requests) > 1:  # and nothing is replaced
                 report = AddReport(added=sum(claim.accepted for claim in claims) - unchanged)
-            request.answer(claims, report + AddReport(unchanged=unchanged), self._count)
+            if unchanged:
+                report = replace(report, unchanged=report.unchanged + unchanged)
+            request.answer(claims, report, self._count)
 
     def _stored(self, batch: DocumentBatch) -> Iterator[tuple[int, Claim]]:
         """The answers about documents that are stored."""

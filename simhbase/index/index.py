@@ -29,6 +29,7 @@ from simhbase.frames import (
     Texts,
     chunks,
     decided,
+    document_row,
     document_rows,
     shown,
     text_rows,
@@ -343,8 +344,8 @@ class Index:
         Undecided on timeout (nothing is stored), Conflict if another text is stored under this id (`add`
         replaces it).
         """
-        rows = document_rows([Document(id, text, {} if tags is None else tags)])
-        return decided(*self._claimed(self._claim_request(list(rows), timeout)).claims)
+        row = document_row(Document(id, text, {} if tags is None else tags))
+        return decided(*self._claimed(self._claim_request([row], timeout)).claims)
 
     def claim_many(
         self,
@@ -425,10 +426,13 @@ class Index:
     def _claim_request(self, rows: Sequence[GivenRow], timeout: float) -> QueuedClaims:
         tags = _tags(row.tags for row in rows)
         found = self._fingerprinted(rows)
-        kind = ClaimKind(self.profile.index_scheme.bounds(None, None))
         ids = [row.id or "" for row in rows]
         documents = DocumentBatch(ids, found.fingerprints, tags)
-        return QueuedClaims.of(documents, kind, timeout, found.reasons)
+        return QueuedClaims.of(documents, self._claim_kind, timeout, found.reasons)
+
+    @cached_property
+    def _claim_kind(self) -> ClaimKind:
+        return ClaimKind(self.profile.index_scheme.bounds(None, None))
 
     def claim_batch(
         self,
@@ -937,8 +941,8 @@ def _document(document_id: str, entry: Entry) -> StoredDocument:
 
 def _tags(given: Iterable[Mapping[str, str]]) -> list[Tags] | None:
     """The tags of each document, None if no document has any. Raises UsageError."""
-    tags = list(map(tags_of, given))
-    return tags if any(tags) else None
+    listed = list(given)
+    return list(map(tags_of, listed)) if any(listed) else None
 
 
 def _several(values: Iterable[str], what: str) -> list[str]:

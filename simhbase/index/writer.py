@@ -23,6 +23,7 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
@@ -108,7 +109,7 @@ class AtomicWriter:
     def add(self, documents: DocumentBatch, removing: Sequence[str] = ()) -> AddReport:
         batch, rejected = admitted(documents)
         report = AddReport(rejected=tuple(rejected))
-        removing = _storable(removing)
+        removing = _storable(removing) if removing else removing
         at_once = self.store.largest_commit
         for start in range(0, max(len(batch.ids), 1), at_once):
             chunk = batch[range(start, min(start + at_once, len(batch.ids)))]
@@ -170,7 +171,7 @@ class AtomicWriter:
             Changes(
                 version=self._versions(found) if versions is None else versions,
                 index=batch.index_keys(self.scheme),
-                unindex=self._emptied(left, batch),
+                unindex=self._emptied(left, batch) if left else _NO_ROWS,
                 put={
                     "fingerprints": batch.listing_rows(self.scheme),
                     "documents": batch.document_rows(self.scheme),
@@ -391,6 +392,7 @@ class DocumentBatch:
         return scheme.keys(self.fingerprints[first])
 
 
+_NO_ROWS = np.empty((0, 0, KEY_BYTES), dtype=np.uint8)
 NOTHING = DocumentBatch([], FingerprintBatch.bare(np.empty(0, dtype=np.uint64)))
 
 

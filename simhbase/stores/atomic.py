@@ -66,8 +66,7 @@ class BaseStore(ABC, Generic[R]):
         seconds = Meta(self).get(TTL_ROW)
         return None if seconds is None else int(seconds)
 
-    def now(self) -> int:
-        return now()
+    now = staticmethod(now)
 
     @abstractmethod
     def read_consistent(self, read: Callable[[], T]) -> T: ...

@@ -128,13 +128,13 @@ def test_a_run_meets_the_functions_of_its_walk_in_their_order(name, folder):
 
 # Functions that a call enters, once everything is imported and kept. A ceiling may only fall.
 CEILINGS = {
-    "find": 68,
-    "claim": 144,
-    "load": 433,
-    "dedup": 322,
-    "tables create": 163,
-    "migrate": 238,
-    "check": 167,
+    "find": 67,
+    "claim": 120,
+    "load": 425,
+    "dedup": 320,
+    "tables create": 162,
+    "migrate": 232,
+    "check": 166,
     "vacuum": 115,
 }
 SENTENCES = (
