@@ -220,23 +220,26 @@ class Profile:
         tokenizer = self.tokenizer
         if tokenizer is None and self.features.startswith("words"):
             tokenizer = f"{TOKENIZER} {package_version(TOKENIZER)}"
-        return self._record | {"tokenizer": tokenizer}
-
-    @property
-    def _record(self) -> dict[str, object]:
         described = {name: _described(value) for name, value in self.parameters().items()}
         return described | {
             "hash": self.feature_options.hash,
             "normalisation": NORMALISATION,
-            **({"permutations": PERMUTATIONS, "shingles": self.shingles.kind} if self.sketching else {}),
+            **self.rules,
+            "tokenizer": tokenizer,
         }
+
+    @property
+    def rules(self) -> dict[str, object]:
+        """Rules of sketches, beside the parameters."""
+        return {"permutations": PERMUTATIONS, "shingles": self.shingles.kind} if self.sketching else {}
 
     @property
     def digest(self) -> str:
         """Digest of `describe` without the tokenizer's version: 16 hexadecimal digits."""
         import json  # few processes ask for the digest
 
-        content = json.dumps(self._record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        record = {name: value for name, value in self.describe().items() if name != "tokenizer"}
+        content = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]
 
     def require_fits_tables(self) -> None:

@@ -207,7 +207,7 @@ def read_profile(store: Store) -> StoredProfile:
         if record.get(name) is not None:
             parameters[name] = _read_file(store, name, record[name])
     profile = Profile(**parameters)
-    _require_same_rules(store, profile.describe(), record)
+    _require_same_rules(store, profile.rules, record)
     counts = "counts" in record
     if counts:
         store.keep_counts()

@@ -134,8 +134,8 @@ CEILINGS = {
     "dedup": 320,
     "tables create": 162,
     "migrate": 232,
-    "check": 166,
-    "vacuum": 115,
+    "check": 162,
+    "vacuum": 113,
 }
 SENTENCES = (
     "The committee approved the budget after a long debate over schools.",
