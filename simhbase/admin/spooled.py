@@ -151,10 +151,12 @@ def spool_documents(
             known = place >= 0
             ordered, numbers, place = ordered[known], numbers[known], place[known]
         sketches = stack.enter_context(closing(SpooledRows(folder, np.empty((0, size), dtype=np.uint8))))
+        prints = stack.enter_context(closing(SpooledRows(folder, np.empty(0, dtype=np.uint64))))
         for start in range(0, len(place), _AT_ONCE):
             sketches.append(found[place[start : start + _AT_ONCE]])
+            prints.append(ordered[start : start + _AT_ONCE])
         found.close()
-        fingerprints = FingerprintBatch(ordered, cast(NDArray[np.uint8], sketches))
+        fingerprints = FingerprintBatch(cast(NDArray[np.uint64], prints), cast(NDArray[np.uint8], sketches))
         files = stack.pop_all()
     lost = len(ids) - len(numbers)
     documents = SpooledDocuments(fingerprints, scheme, muted, lost, read_at, ids, numbers, files)

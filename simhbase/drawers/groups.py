@@ -251,7 +251,8 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     fingerprints (8 if texts are compared), and at most twice as much while collecting them. Members of a
     large drawer, in which many are near each other, take as much, their pairs nothing.
     """
-    values = matcher.distinct(np.arange(len(matcher.fingerprints)) if order is None else order)
+    n = len(matcher.fingerprints)
+    values = matcher.distinct(np.arange(n, dtype=numbers_below(n)) if order is None else order)
     documents = values.first if order is None else order[values.first]
     leader, similarity, apart = _leaders(matcher, documents)
     representative = documents[leader][values.inverse]
