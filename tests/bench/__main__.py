@@ -26,7 +26,7 @@ PARTS = (
     "quality",
 )
 WITHIN = ("weights", "short", "lengths", "heldout")  # their tables are among those of quality
-OF_KINDS = ("kinds", "beside", "thresholds", "changes", "containment")
+OF_KINDS = ("kinds", "beside", "thresholds", "changes", "containment", "regrouped", "scripts")
 WITH_SERVERS = (
     "hbase",
     "blocks",
@@ -56,7 +56,7 @@ def main() -> None:
         "--against",
         metavar="FOLDER|COMMIT",
         help="print what differs from the CSV files in this folder, to stderr; or measure this older state "
-        "of the source, too, where a part does (lookups)",
+        "of the source, too, where a part does (lookups, regrouped)",
     )
     parser.add_argument(
         "--scale", type=float, default=1.0, help="so many times the usual amounts (10: 10M documents)"
