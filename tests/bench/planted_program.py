@@ -6,10 +6,14 @@ of characters and 128 permutations. Of the texts that are near an earlier one th
 
 from __future__ import annotations
 
+import json
+import pickle
 import resource
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 PERMUTATIONS, THRESHOLD, BANDS = 128, 0.65, 32
@@ -48,6 +52,20 @@ def by_datasketch(texts: list[tuple[str, str]]) -> Iterator[str]:
             yield document
 
 
+def by_text_dedup(texts: list[tuple[str, str]]) -> Iterator[str]:
+    """By its command, with its words of 5; those of its groups but the first."""
+    with TemporaryDirectory() as folder:
+        given, written = Path(folder, "texts.jsonl"), Path(folder, "written")
+        given.write_text("".join(json.dumps({"text": text}) + "\n" for _, text in texts))
+        words = ["--path", "json", "--data_files", str(given), "--split", "train", "--column", "text"]
+        words += ["--threshold", str(THRESHOLD), "--num_perm", str(PERMUTATIONS), "--cache_dir", folder]
+        words += ["--output", str(written), "--debug"]
+        subprocess.run([sys.executable, "-m", "text_dedup.minhash", *words], check=True, stdout=sys.stderr)
+        groups = pickle.loads((written / "uf.pkl").read_bytes())
+    removed = {member for member in list(groups.parent) if groups.find(member) != member}
+    yield from (document for number, (document, _) in enumerate(texts) if number not in removed)
+
+
 def by_simhbase(corpus: str, kept: str) -> None:
     import simhbase
 
@@ -62,7 +80,7 @@ def main(name: str, corpus: str, kept: str) -> None:
 
         table = pyarrow.parquet.read_table(corpus, columns=["n", "text"]).to_pydict()
         texts = [(str(n), text) for n, text in zip(table["n"], table["text"], strict=True) if text]
-        loop = by_rensa if name == "rensa" else by_datasketch
+        loop = {"rensa": by_rensa, "datasketch": by_datasketch, "text-dedup": by_text_dedup}[name]
         Path(kept).write_text("".join(f"{document}\n" for document in loop(texts) if document))
     every = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     print(sum(each.ru_utime + each.ru_stime for each in every), most_megabytes())
