@@ -76,7 +76,14 @@ def wrongly_removed(corpus: Path, left: set[str]) -> int:
     by_triples = {"scheme": "minhash", "features": "chars:3"}
     against = [{"id": f"{n}", "text": text} for n, text in enumerate(sorted(kept))]
     found = simhbase.match(against=against, texts=gone, profile=by_triples, min_similarity=ALIKE)
-    return sum(not answer.lookup.matches for answer in found)
+    missed = [
+        set(triples(text)) for text, answer in zip(gone, found, strict=True) if not answer.lookup.matches
+    ]
+    return sum(not any(alike(one, set(triples(other))) for other in kept) for one in missed)
+
+
+def alike(one: set[str], other: set[str]) -> bool:
+    return len(one & other) >= ALIKE * len(one | other)
 
 
 if __name__ == "__main__":
