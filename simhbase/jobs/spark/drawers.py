@@ -35,6 +35,7 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.sketches import mismatches_of
 from simhbase.jobs.matching import MatchCriteria
 from simhbase.jobs.spark.fingerprints import FINGERPRINT, IDENTITY, Columns, at_borders, binary, fixed
+from simhbase.jobs.spark.guard import guarded
 from simhbase.profile import Profile
 
 MOST_MEMBERS = 1 << 13  # of a drawer compared in one piece, each with each: 33 million comparisons
@@ -90,7 +91,7 @@ def pairs(
             for near in found:
                 yield pa.RecordBatch.from_arrays(_pair_arrays(some, near, scheme, columns), schema.names)
 
-    return drawn(members, scheme, columns).mapInArrow(paired, schema)
+    return drawn(members, scheme, columns).mapInArrow(guarded(paired), schema)
 
 
 def _pair_arrays(
@@ -123,7 +124,7 @@ def drawn(members: DataFrame, scheme: Scheme, columns: Columns) -> DataFrame:
                 yield pa.RecordBatch.from_arrays(arrays, [*DRAWER, *columns.names])
 
     drawer = [StructField("table", IntegerType()), StructField("segment", LongType())]
-    there = members.mapInArrow(filed, StructType([*drawer, *columns.fields]))
+    there = members.mapInArrow(guarded(filed), StructType([*drawer, *columns.fields]))
     sizes = there.groupBy(*DRAWER).count().where(F.col("count") > MOST_MEMBERS)
     parts = sizes.select(*DRAWER, F.ceil(F.col("count") * 2 / MOST_MEMBERS).cast("int").alias("parts"))
     parted = (
@@ -189,7 +190,7 @@ def with_components(
     members.unpersist()
     if joined is not None:
         words = edges.shape[-1]
-        of_joined = joined.mapInArrow(partial(_spanning_of_pairs, words=words), "edges binary")
+        of_joined = joined.mapInArrow(guarded(partial(_spanning_of_pairs, words=words)), "edges binary")
         edges = np.concatenate([edges, _collected(of_joined, words)])
     mapping = _mapping(documents.sparkSession, edges)
     component = F.coalesce(COMPONENT, IDENTITY)
@@ -219,7 +220,7 @@ def _edges(
                 root = merge_components(root, values.inverse[some.left], values.inverse[some.right])
             yield _edges_of(root, named, values)
 
-    return _collected(drawn(members, scheme, columns).mapInArrow(spanning, "edges binary"), words)
+    return _collected(drawn(members, scheme, columns).mapInArrow(guarded(spanning), "edges binary"), words)
 
 
 def _spanning_of_pairs(batches: Iterable[pa.RecordBatch], words: int) -> Iterator[pa.RecordBatch]:
@@ -272,4 +273,4 @@ def _mapping(session: SparkSession, edges: NDArray[np.uint64]) -> DataFrame:
                 both = np.frombuffer(edges, np.uint64).reshape(-1, 2, words)
                 yield pa.RecordBatch.from_arrays([binary(both[:, 0]), binary(both[:, 1])], _MAPPING.names)
 
-    return packed.mapInArrow(unpacked, _MAPPING)
+    return packed.mapInArrow(guarded(unpacked), _MAPPING)

@@ -26,11 +26,12 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.rows import id_problem
+from simhbase.jobs.spark.guard import guarded
 from simhbase.profile import Profile, given_parameters, make_profile
 
 FINGERPRINT, SKETCH = "fingerprint", "sketch"
 _WORD = np.dtype(">u8")
-ID, TEXT, IDENTITY, REASON = "id", "text", "identity", "reason"
+ID, TEXT, IDENTITY, REASON, PROBLEM = "id", "text", "identity", "reason", "problem"
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def fingerprinted(read: DataFrame, profile: Profile, verified: SketchParameters 
         known = [pc.if_else(pc.is_null(reason), each, pa.scalar(None, pa.binary())) for each in arrays]
         return pa.RecordBatch.from_arrays([*map(batch.column, names), *known, reason], schema.names)
 
-    return read.mapInArrow(lambda batches: map(with_fingerprints, batches), schema)
+    return read.mapInArrow(guarded(lambda batches: map(with_fingerprints, batches)), schema)
 
 
 @lru_cache(maxsize=1)
@@ -152,10 +153,12 @@ def _fingerprinter(profile: Profile) -> Fingerprinter:
 
 
 def _readable(batch: pa.RecordBatch) -> tuple[list[str], list[str | None]]:
-    """Texts of n documents, and reasons why they cannot be used."""
+    """Texts of n documents, and reasons why they cannot be used: first those of the column of problems."""
     ids, id_problems = decoded(batch.column(ID), "id")
     texts, text_problems = decoded(batch.column(TEXT), "text")
-    problems = zip(id_problems, map(id_problem, ids), text_problems, strict=True)
+    known = PROBLEM in batch.schema.names
+    before = batch.column(PROBLEM).to_pylist() if known else [None] * len(batch)
+    problems = zip(before, id_problems, map(id_problem, ids), text_problems, strict=True)
     return texts, [next(filter(None, some), None) for some in problems]
 
 

@@ -52,6 +52,7 @@ from simhbase.jobs.spark.fingerprints import (
     text_of,
     type_of,
 )
+from simhbase.jobs.spark.guard import guarded
 from simhbase.profile import TABLE_BITS, Profile
 from simhbase.stores.hbase import HBaseStore
 from simhbase.stores.hbase.hfile import Family, HFileWriter
@@ -179,7 +180,7 @@ def with_given_fingerprints(
         for field in chosen.schema.fields
     ]
     schema = StructType([*fields, StructField(REASON, StringType())])
-    return chosen.mapInArrow(partial(_checked, columns=columns, base=given.base), schema)
+    return chosen.mapInArrow(guarded(partial(_checked, columns=columns, base=given.base)), schema)
 
 
 def _checked(
@@ -241,8 +242,8 @@ def _written(
         place.uri, parts, dict(zip(numbers, range(parts.count), strict=True)), by_table, times
     )
     accepted = documents.where(F.col(REASON).isNull()).select(ID, *Columns.of(index.profile).names)
-    rows = accepted.mapInArrow(planner, ROWS).repartition(parts.count, PART)
-    written = rows.sortWithinPartitions(PART, KEY).mapInArrow(writer, WRITTEN).collect()
+    rows = accepted.mapInArrow(guarded(planner), ROWS).repartition(parts.count, PART)
+    written = rows.sortWithinPartitions(PART, KEY).mapInArrow(guarded(writer), WRITTEN).collect()
     counts = {name: sum(row[COUNT] for row in written if row[NAME] == name) for name in (*COUNTED, *TABLES)}
     samples = [each for row in written for each in row[SAMPLES]]
     made = [

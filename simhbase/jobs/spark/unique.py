@@ -69,6 +69,7 @@ from simhbase.jobs.spark.fingerprints import (
     id_of,
     text_of,
 )
+from simhbase.jobs.spark.guard import guarded
 from simhbase.jobs.unique import outdated
 from simhbase.logs import logger
 from simhbase.model import Fingerprint, Match
@@ -252,7 +253,7 @@ class _Job:
         ordered = together.repartition(COMPONENT).sortWithinPartitions(COMPONENT, PLACE)
         chosen = [PLACE, ID, *columns.names, _OLD]
         schema = StructType([*documents.select(chosen).schema.fields, *_DECIDED])
-        decided = ordered.mapInArrow(partial(store.decided, chosen=chosen), schema)
+        decided = ordered.mapInArrow(guarded(partial(store.decided, chosen=chosen)), schema)
         rejected = documents.where(F.col(REASON).isNotNull()).select(*chosen, REASON)
         return decided.unionByName(rejected, allowMissingColumns=True)
 
@@ -268,7 +269,7 @@ def _mapped(
     work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     added: Sequence[StructField],
 ) -> DataFrame:
-    return df.mapInArrow(work, StructType([*df.schema.fields, *added]))
+    return df.mapInArrow(guarded(work), StructType([*df.schema.fields, *added]))
 
 
 def _near_old_texts(looked_up: DataFrame) -> DataFrame:
@@ -442,7 +443,7 @@ def _hashes(documents: DataFrame) -> NDArray[np.int64]:
             joined = b"".join(map(_hash, batch.column(ID).to_pylist()))
             yield pa.RecordBatch.from_arrays([pa.array([joined], pa.binary())], ["hashes"])
 
-    rows = documents.select(ID).mapInArrow(hashed, "hashes binary").collect()
+    rows = documents.select(ID).mapInArrow(guarded(hashed), "hashes binary").collect()
     return np.sort(np.frombuffer(b"".join(bytes(row.hashes) for row in rows), _HASH))
 
 
@@ -554,9 +555,10 @@ def _written(index: Index, rows: DataFrame, write: _Write) -> Iterator[Sequence[
     """Write rows: in the executors, or here if a store has one writing process. Yields counts."""
     if index.store.multi_writer:
         work = partial(_written_by_task, url=index.store.url, write=write)
-        yield from (row.counts for row in rows.mapInArrow(work, "counts array<long>").collect())
+        yield from (row.counts for row in rows.mapInArrow(guarded(work), "counts array<long>").collect())
     else:
-        for row in rows.mapInArrow(_serialized, "rows binary").toLocalIterator(prefetchPartitions=True):
+        packed = rows.mapInArrow(guarded(_serialized), "rows binary")
+        for row in packed.toLocalIterator(prefetchPartitions=True):
             yield from (write(index, batch) for batch in pa.ipc.open_stream(bytes(row.rows)))
 
 

@@ -1,0 +1,65 @@
+"""Failures of Spark's tasks, as the errors of this package that caused them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from simhbase import errors
+from simhbase.errors import SimhbaseError
+
+_RAISED = re.compile(r"^\s*(?:simhbase\.[\w.]+\.)(\w+): (.+)$", re.MULTILINE)
+_CAUSE = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)): (.+)$", re.MULTILINE)
+_GUARD = re.compile(r"RuntimeError: (the executor on .+)")
+_OTHER_PYTHON = re.compile(r"worker has different version (\S+) than that in driver ([\d.]+\d)")
+_NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
+_SHOWN = 300  # characters
+
+
+@contextmanager
+def raised_clearly() -> Iterator[None]:
+    """Raise the error of a task as on one machine, and other failures of Spark in one sentence."""
+    try:
+        yield
+    except SimhbaseError:
+        raise
+    except Exception as error:
+        said = str(error)
+        if not _is_of_spark(error):
+            raise
+        if sentence := _of_an_executor(said):
+            raise SimhbaseError(sentence) from error
+        if found := _RAISED.findall(said):
+            name, message = found[-1]
+            kind = getattr(errors, name, SimhbaseError)
+            raise kind(message) from error
+        causes = _CAUSE.findall(said)
+        name, message = causes[-1] if causes else ("", said.split("\n")[0])
+        raise SimhbaseError(
+            f"Spark failed: {name.rpartition('.')[2]}: {message[:_SHOWN]}. Its messages say more: set its "
+            "log level to ERROR, or read the executors' logs"
+        ) from error
+
+
+def _of_an_executor(said: str) -> str | None:
+    """What an executor lacks: see guard.py; Spark itself compares versions of Python."""
+    if found := _GUARD.search(said):
+        return found[1]
+    if found := _OTHER_PYTHON.search(said):
+        return (
+            f"executors have Python {found[1]}, the driver {found[2]}: name a Python {found[2]} of the "
+            "executors in PYSPARK_PYTHON"
+        )
+    if found := _NO_PYTHON.search(said):
+        return (
+            f"executors have no {found[1]}: PYSPARK_PYTHON must name a Python that every executor has, "
+            "or one that is sent with the job"
+        )
+    return None
+
+
+def _is_of_spark(error: Exception) -> bool:
+    from pyspark.errors import PySparkException
+
+    return isinstance(error, PySparkException) or hasattr(error, "java_exception")
