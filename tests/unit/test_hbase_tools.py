@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simhbase.errors import UsageError
-from simhbase.stores.hbase.tools import VARIABLE, ToolFailed, Tools, hbase_command
+from simhbase.stores.hbase.tools import HOME, VARIABLE, ToolFailed, Tools, hbase_command
 
 TRACE = """
 2026-11-22T10:15:04,613 WARN  [main] util.NativeCodeLoader: Unable to load native-hadoop library
@@ -96,6 +96,22 @@ def test_a_tool_is_stopped_where_its_load_is(tmp_path):
 def test_the_command_may_have_arguments(monkeypatch):
     monkeypatch.setenv(VARIABLE, f"{sys.executable} -m 'a b'")
     assert hbase_command() == [sys.executable, "-m", "a b"]
+
+
+def test_the_command_is_found_on_the_path_and_then_in_hbase_home(monkeypatch, tmp_path):
+    for folder in ("my hbase/bin", "path"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "hbase").touch(0o755)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setenv(HOME, f"{tmp_path}/my hbase")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert hbase_command() == [f"{tmp_path}/my hbase/bin/hbase"]
+    monkeypatch.setenv("PATH", f"{tmp_path}/path")
+    assert hbase_command() == ["hbase"]
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv(HOME)
+    with pytest.raises(UsageError, match=f"set {HOME}, or name its hbase in {VARIABLE}"):
+        hbase_command()
 
 
 @pytest.mark.parametrize("command", ["", "/nowhere/hbase", "'unbalanced"])

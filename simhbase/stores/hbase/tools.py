@@ -21,7 +21,7 @@ from threading import Thread
 
 from simhbase.errors import StoreFailed, UsageError
 
-VARIABLE = "SIMHBASE_HBASE_COMMAND"
+VARIABLE, HOME = "SIMHBASE_HBASE_COMMAND", "HBASE_HOME"
 LEAST_VERSION, TRIED_VERSION = (2, 2), 2  # BulkLoadHFilesTool is new in 2.2; 3 has not been tried
 # Most of the time is startup: Java's optimizing compiler would double it.
 _JAVA_OPTIONS, _COMPILED_QUICKLY = "JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -Djruby.compile.mode=OFF"
@@ -201,9 +201,12 @@ class Tools:
 
 
 def hbase_command() -> Sequence[str]:
-    """HBase's command: SIMHBASE_HBASE_COMMAND, optionally with arguments, or hbase on the PATH. Raises
-    UsageError if there is none."""
-    named = os.environ.get(VARIABLE, "hbase")
+    """HBase's command: SIMHBASE_HBASE_COMMAND, optionally with arguments, or hbase on the PATH or in
+    HBASE_HOME. Raises UsageError if there is none."""
+    named = os.environ.get(VARIABLE)
+    if named is None:
+        home = os.environ.get(HOME) if shutil.which("hbase") is None else None
+        named = shlex.quote(f"{home}/bin/hbase") if home else "hbase"
     try:
         command = shlex.split(named)
     except ValueError as error:
@@ -211,7 +214,8 @@ def hbase_command() -> Sequence[str]:
     if not command or shutil.which(command[0]) is None:
         raise UsageError(
             f"no command {named!r}: HBase's own tool loads HFiles. Install HBase, with the configuration of "
-            f"its cluster, on this machine, and add its folder bin to PATH, or name its hbase in {VARIABLE}"
+            f"its cluster, on this machine, and add its folder bin to PATH, set {HOME}, or name its hbase in "
+            f"{VARIABLE}"
         )
     return command
 
