@@ -84,7 +84,8 @@ class Reader:
         if found := re.fullmatch(r"export (\w+)=(\S+)", command):
             (self.variables[found[1]],) = shlex.split(found[2])
             said = ""
-        elif command.startswith("simhbase "):
+        # Spark's Java may have been started in another folder.
+        elif command.startswith("simhbase ") and not command.startswith("simhbase spark "):
             done = run(*shlex.split(command)[1:], cwd=self.folder, **self.variables)
             said = done.stderr.decode() + done.stdout.decode()
             assert done.returncode in (0, REJECTED), f"{command}\n{said}"

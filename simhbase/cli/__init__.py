@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "groups": "Group the near-duplicates among the documents of a store.",
     "match": "Find near-duplicates of documents among those of other files, without a store.",
     "dedup": "Find near-duplicates within one corpus, without a store.",
+    "spark": "Find near-duplicates on Spark.",
     "pairs": "List all pairs of near-duplicates of a corpus or a store.",
     "fingerprint": "Print the fingerprint of each document, in input order.",
     "delete": "Remove documents from a store.",

@@ -7,12 +7,52 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simhbase.cli.inputs import end, input_options, or_stdin, output_option
-from simhbase.cli.options import command, min_similarity_option, option, profile_options
+from simhbase.cli.options import command, min_similarity_option, option, profile_options, together
 from simhbase.cli.output import Output, json_option
 from simhbase.thresholds import SIMILAR
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
+
+
+# Shared with the command for Spark.
+grouping_options = together(
+    min_similarity_option(
+        "Minimum Jaccard similarity of texts; 0: compare none. [default: the profile's threshold, or "
+        f"{SIMILAR}]"
+    ),
+    option(
+        "--min-containment C",
+        "Remove only texts of which the kept one has at least this share, e.g. 0.8.",
+        group="Matches",
+        type=click.FloatRange(0, 1, min_open=True),
+    ),
+    option(
+        "--chains/--no-chains",
+        "Group chains of matches, instead of one document and its matches.",
+        group="Groups",
+        default=False,
+    ),
+    option(
+        "--keep WHICH",
+        "Document to keep: first, longest, newest, oldest, FIELD (greatest value) or -FIELD (least).",
+        group="Groups",
+        default="first",
+    ),
+    option("--date-field FIELD", "Date field for --keep newest and oldest.", group="Groups", default="date"),
+    option(
+        "--date-order dmy|mdy|ymd",
+        "Order of dates such as 01/02/2024 or 01/02/24. [default: what one such as 31/01/2024 shows]",
+        group="Groups",
+        type=click.Choice(["dmy", "mdy", "ymd"]),
+    ),
+    option(
+        "--date-unit s|ms|us|ns",
+        "What numbers count since 1970, if dates differ in scale or form.",
+        group="Groups",
+        type=click.Choice(["s", "ms", "us", "ns"]),
+    ),
+)
 
 
 @command(
@@ -26,40 +66,7 @@ Examples:
 """
 )
 @profile_options
-@min_similarity_option(
-    f"Minimum Jaccard similarity of texts; 0: compare none. [default: the profile's threshold, or {SIMILAR}]"
-)
-@option(
-    "--min-containment C",
-    "Remove only texts of which the kept one has at least this share, e.g. 0.8.",
-    group="Matches",
-    type=click.FloatRange(0, 1, min_open=True),
-)
-@option(
-    "--chains/--no-chains",
-    "Group chains of matches, instead of one document and its matches.",
-    group="Groups",
-    default=False,
-)
-@option(
-    "--keep WHICH",
-    "Document to keep: first, longest, newest, oldest, FIELD (greatest value) or -FIELD (least).",
-    group="Groups",
-    default="first",
-)
-@option("--date-field FIELD", "Date field for --keep newest and oldest.", group="Groups", default="date")
-@option(
-    "--date-order dmy|mdy|ymd",
-    "Order of dates such as 01/02/2024 or 01/02/24. [default: what one such as 31/01/2024 shows]",
-    group="Groups",
-    type=click.Choice(["dmy", "mdy", "ymd"]),
-)
-@option(
-    "--date-unit s|ms|us|ns",
-    "What numbers count since 1970, if dates differ in scale or form.",
-    group="Groups",
-    type=click.Choice(["s", "ms", "us", "ns"]),
-)
+@grouping_options
 @option("--against URL", "Also remove duplicates of the documents in this store.", group="Groups")
 @input_options(fingerprints=True, by_source="the files and folders given", tables=True)
 @output_option("--unique", "Write kept documents here (.jsonl, .csv, .tsv, .parquet).")

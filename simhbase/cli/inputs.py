@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
 import click
 
@@ -90,7 +90,7 @@ class Console(Watcher):
             if self.kinds[name].is_shown:
                 message(f"rejected: {_described(reject)}")
 
-    def show_rejects(self, listed_in: Path | None) -> None:
+    def show_rejects(self, listed_in: Path | str | None) -> None:
         """Show how many records of each source were rejected for each reason, the most frequent ones first,
         if there are more than the examples shown before."""
         kinds = sorted(self.kinds.values(), key=lambda kind: -kind.count)
@@ -141,7 +141,16 @@ def or_stdin(inputs: Inputs) -> Inputs:
     return replace(inputs, paths=[STDIN])
 
 
-def end(counts: Counts, inputs: Inputs) -> None:
+class Ended(Protocol):
+    """Inputs that were read: the watcher is a Console; rejects: where they are listed."""
+
+    @property
+    def watcher(self) -> Watcher: ...
+    @property
+    def rejects(self) -> Path | str | None: ...
+
+
+def end(counts: Counts, inputs: Ended) -> None:
     """Show how many were rejected, and exit with the code for the rejects, if any."""
     cast(Console, inputs.watcher).show_rejects(inputs.rejects)
     for source in counts.unusable_sources:
@@ -188,6 +197,13 @@ def output_option(name: str, text: str) -> Decorator:
     return option(f"{name} FILE", text, group="Output files", type=OUTPUT_PATH)
 
 
+max_rejects_option = option(
+    "--max-rejects N|N%",
+    "Fail after more than N rejected records, or at the end if more than N % were rejected. [default: no "
+    "limit]",
+    group="Input",
+    callback=converted(_most_rejects),
+)
 _IDS = (
     option("--id-field FIELD", "Field with the id.", group="Input", default="id"),
     option(
@@ -265,13 +281,7 @@ _TEXTS = (
         type=click.IntRange(min=1),
     ),
     option("--rejects FILE", "List rejected records here, as JSON lines.", group="Input", type=OUTPUT_PATH),
-    option(
-        "--max-rejects N|N%",
-        "Fail after more than N rejected records, or at the end if more than N % were rejected. [default: no "
-        "limit]",
-        group="Input",
-        callback=converted(_most_rejects),
-    ),
+    max_rejects_option,
 )
 _FINGERPRINT_FIELD = (
     option(

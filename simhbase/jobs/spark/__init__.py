@@ -8,6 +8,7 @@
   fingerprint          Fingerprints texts.
   pairs                Finds all pairs of fingerprints that match, by a join on drawers.
   dedup                Groups near-duplicates like `simhbase.dedup`, and returns a Deduplicated.
+  dedup_files          Does this with files, as the command `simhbase spark dedup`.
   unique_load          Loads what has no near-duplicate into a store, like `simhbase.load` with unique_only.
   hfile_input          Writes HFiles for HBase's bulk load tool, and returns their HFileInput.
 
@@ -23,6 +24,7 @@ except ImportError as error:
 
 from simhbase.jobs.hfile_input import HFileInput
 from simhbase.jobs.spark.dedup import Deduplicated, SparkReport, dedup
+from simhbase.jobs.spark.dedup_files import dedup_files
 from simhbase.jobs.spark.drawers import pairs
 from simhbase.jobs.spark.fingerprints import fingerprint
 from simhbase.jobs.spark.hfile_input import hfile_input
@@ -35,6 +37,7 @@ __all__ = [
     "SparkReport",
     "UniqueLoad",
     "dedup",
+    "dedup_files",
     "fingerprint",
     "hfile_input",
     "pairs",

@@ -14,6 +14,7 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -40,9 +41,11 @@ from simhbase.jobs.dates import DateOrder, DateReader, DateUnit, form_of
 from simhbase.jobs.matching import MatchCriteria, SpooledTexts
 from simhbase.jobs.representative import Preference, as_number, compared_as_text, is_number, preference
 from simhbase.jobs.spark.drawers import COMPONENT, verified_by, with_components
+from simhbase.jobs.spark.failures import raised_clearly
 from simhbase.jobs.spark.fingerprints import (
     ID,
     IDENTITY,
+    PROBLEM,
     REASON,
     TEXT,
     Columns,
@@ -53,13 +56,14 @@ from simhbase.jobs.spark.fingerprints import (
     text_of,
     type_of,
 )
+from simhbase.jobs.spark.guard import guarded
 from simhbase.logs import logger
 from simhbase.profile import Profile
 
 NUMBER, INTEGER, FORM, WORDS = "number", "integer", "form", "words"
 PLACE, ORDER, DIGEST = "place", "order", "place.digest"
 KEY, REPRESENTATIVE, DISTANCE, SIMILARITY, GROUP = "key", "representative", "distance", "similarity", "group"
-CONTAINMENT = "containment"
+CONTAINMENT, APART = "containment", "apart"  # apart: kept, as its representative does not contain it
 REPEATED = "the same id came before"
 DOCUMENTS_AT_ONCE = 1 << 12  # of whole components
 _OWN_PLACE = "__simhbase_place"  # among the columns of the user's DataFrame
@@ -77,6 +81,7 @@ GROUPED = StructType(
         StructField(DISTANCE, IntegerType()),
         StructField(SIMILARITY, DoubleType()),
         StructField(CONTAINMENT, DoubleType()),
+        StructField(APART, BooleanType()),
     ]
 )
 
@@ -128,6 +133,7 @@ class Deduplicated:
             frame.unpersist()
 
 
+@raised_clearly()
 def dedup(
     df: DataFrame,
     profile: Profile | Mapping[str, object] | None = None,
@@ -160,27 +166,70 @@ def dedup(
     """
     if count_column is not None:
         _require_new(df, count_column)
-    criteria, least = MatchCriteria.exact(profile, min_similarity)
-    if min_containment is not None:
-        criteria.require_containment(min_containment, least, chains=chains)
-    preferred = preference(keep, date_column, date_order, date_unit)
+    rule = Rule.of(
+        profile, min_similarity, min_containment, keep, date_column, date_order, date_unit, chains=chains
+    )
     rows = InputRows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
-    columns = Columns.of(criteria.profile)
-    read = rows.read(values_of(df, rows.text, preferred))
-    found = with_forms(fingerprinted(read, criteria.profile, verified_by(criteria)), date_order)
-    documents = without_repeats(found).persist()
-    accepted = documents.where(F.col(REASON).isNull())
-    accepted = accepted.withColumn(KEY, F.col(DIGEST) if least else F.concat(*columns.names))
-    order = [*most_preferred_first(accepted, preferred), F.col(PLACE)]
-    number = F.row_number().over(Window.partitionBy(KEY).orderBy(*order))
-    most_preferred = accepted.withColumn(_NUMBER, number).where(F.col(_NUMBER) == 1).drop(_NUMBER)
-    firsts = with_components(most_preferred, criteria, columns).persist()
-    grouped = _grouped(firsts, rows, criteria, least, order, min_containment, chains=chains)
-    answers = _answers(accepted, grouped, led_by_first=preferred is None).persist()
+    documents = read_documents(rows, rule)
+    answers, firsts = grouped_documents(documents, rows, rule)
     rejects = documents.where(F.col(REASON).isNotNull()).select(ID, REASON)
     return Deduplicated(
-        answers.drop(PLACE), rejects, rows.kept(answers, count_column), (documents, firsts, answers)
+        answers.drop(PLACE, APART), rejects, rows.kept(answers, count_column), (documents, firsts, answers)
     )
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What matches, and what is kept. least: minimum similarity of texts, 0 if they are not compared."""
+
+    criteria: MatchCriteria
+    least: float
+    min_containment: float | None
+    preferred: Preference | None
+    date_order: DateOrder | None
+    chains: bool
+
+    @classmethod
+    def of(
+        cls,
+        profile: Profile | Mapping[str, object] | None,
+        min_similarity: float | None,
+        min_containment: float | None,
+        keep: str,
+        date_column: str,
+        date_order: DateOrder | None,
+        date_unit: DateUnit | None,
+        *,
+        chains: bool,
+    ) -> Self:
+        """As the parameters of `dedup`. Raises UsageError."""
+        criteria, least = MatchCriteria.exact(profile, min_similarity)
+        if min_containment is not None:
+            criteria.require_containment(min_containment, least, chains=chains)
+        preferred = preference(keep, date_column, date_order, date_unit)
+        return cls(criteria, least, min_containment, preferred, date_order, chains)
+
+
+def read_documents(rows: InputRows, rule: Rule) -> DataFrame:
+    """Fingerprint all rows: a persisted row for each, with its place, and the reason if it is rejected."""
+    read = rows.read(values_of(rows.df, rows.text, rule.preferred) if rows.values is None else rows.values)
+    criteria = rule.criteria
+    found = fingerprinted(read, criteria.profile, verified_by(criteria))
+    return without_repeats(with_forms(found, rule.date_order)).persist()
+
+
+def grouped_documents(documents: DataFrame, rows: InputRows, rule: Rule) -> tuple[DataFrame, DataFrame]:
+    """A row for each accepted document with its representative and group, and the distinct texts; both are
+    persisted. documents: as from `read_documents`."""
+    columns = Columns.of(rule.criteria.profile)
+    accepted = documents.where(F.col(REASON).isNull())
+    accepted = accepted.withColumn(KEY, F.col(DIGEST) if rule.least else F.concat(*columns.names))
+    order = [*most_preferred_first(accepted, rule.preferred), F.col(PLACE)]
+    number = F.row_number().over(Window.partitionBy(KEY).orderBy(*order))
+    most_preferred = accepted.withColumn(_NUMBER, number).where(F.col(_NUMBER) == 1).drop(_NUMBER)
+    firsts = with_components(most_preferred, rule.criteria, columns).persist()
+    grouped = _grouped(firsts, rows, rule, order)
+    return _answers(accepted, grouped, led_by_first=rule.preferred is None).persist(), firsts
 
 
 def _require_new(df: DataFrame, name: str) -> None:
@@ -193,12 +242,15 @@ def _require_new(df: DataFrame, name: str) -> None:
 
 @dataclass(frozen=True)
 class InputRows:
-    """The rows of a DataFrame, and the columns they are read by."""
+    """The rows of a DataFrame, and the columns they are read by. problem: why a row is rejected already;
+    values: to choose by, None for those of `values_of`."""
 
     df: DataFrame
     id: Column
     text: Column
     order: list[Column]
+    problem: Column | None = None
+    values: list[Column] | None = None
 
     @property
     def place(self) -> Column:
@@ -211,7 +263,10 @@ class InputRows:
         return F.substring(F.unhex(F.sha2(self.text, 256)), 1, _DIGEST_BYTES)
 
     def read(self, values: list[Column]) -> DataFrame:
-        return self.df.select(self.id.alias(ID), self.place.alias(PLACE), *values, self.text.alias(TEXT))
+        known = [] if self.problem is None else [self.problem.alias(PROBLEM)]
+        return self.df.select(
+            self.id.alias(ID), self.place.alias(PLACE), *known, *values, self.text.alias(TEXT)
+        )
 
     def texts(self, of: DataFrame) -> DataFrame:
         """Distinct texts of some documents, by digest."""
@@ -233,24 +288,15 @@ class InputRows:
         return found.dropDuplicates([_OWN_PLACE]).drop(_OWN_PLACE)
 
 
-def _grouped(
-    firsts: DataFrame,
-    rows: InputRows,
-    criteria: MatchCriteria,
-    least: float,
-    order: list[Column],
-    min_containment: float | None,
-    *,
-    chains: bool,
-) -> DataFrame:
-    """Representative of each document, with distance, similarity and containment. least: minimum similarity
-    of texts, 0 if they are not compared."""
+def _grouped(firsts: DataFrame, rows: InputRows, rule: Rule, order: list[Column]) -> DataFrame:
+    """Representative of each document, with distance, similarity and containment, and if it is apart."""
+    criteria, least, min_containment = rule.criteria, rule.least, rule.min_containment
     sizes = firsts.groupBy(COMPONENT).count().where("count > 1").select(COMPONENT)
     several = firsts.join(sizes, COMPONENT, "left_semi")
     if least:
         several = several.join(rows.texts(several), KEY)
     by_component = several.repartition(COMPONENT).sortWithinPartitions(COMPONENT, *order)
-    needed = by_component.drop(PLACE, IDENTITY, REASON, NUMBER, INTEGER, FORM, WORDS)
+    needed = by_component.drop(PLACE, IDENTITY, REASON, PROBLEM, NUMBER, INTEGER, FORM, WORDS)
     tells_similarity = bool(least) or criteria.chosen.sketching is not None
     similarity = F.lit(1.0 if tells_similarity else None).cast("double")
     alone = firsts.join(sizes, COMPONENT, "left_anti").select(
@@ -259,11 +305,12 @@ def _grouped(
         F.lit(0).alias(DISTANCE),
         similarity.alias(SIMILARITY),
         F.lit(None if min_containment is None else 1.0).cast("double").alias(CONTAINMENT),
+        F.lit(False).alias(APART),
     )
     work = partial(
-        _representatives, criteria=criteria, least=least, min_containment=min_containment, chains=chains
+        _representatives, criteria=criteria, least=least, min_containment=min_containment, chains=rule.chains
     )
-    return needed.mapInArrow(work, GROUPED).unionByName(alone)
+    return needed.mapInArrow(guarded(work), GROUPED).unionByName(alone)
 
 
 def _answers(accepted: DataFrame, grouped: DataFrame, *, led_by_first: bool) -> DataFrame:
@@ -273,7 +320,7 @@ def _answers(accepted: DataFrame, grouped: DataFrame, *, led_by_first: bool) -> 
         return found.withColumn(GROUP, F.col(REPRESENTATIVE))
     names = found.groupBy(REPRESENTATIVE).agg(F.min_by(ID, PLACE).alias(GROUP))
     named = found.join(names, REPRESENTATIVE)
-    return named.select(ID, PLACE, REPRESENTATIVE, DISTANCE, SIMILARITY, CONTAINMENT, GROUP)
+    return named.select(ID, PLACE, REPRESENTATIVE, DISTANCE, SIMILARITY, CONTAINMENT, APART, GROUP)
 
 
 def values_of(df: DataFrame, text: Column, preferred: Preference | None) -> list[Column]:
@@ -304,7 +351,7 @@ def with_forms(documents: DataFrame, order: DateOrder | None) -> DataFrame:
         return documents
     added = [StructField(NUMBER, DoubleType()), StructField(INTEGER, _LARGE), StructField(FORM, StringType())]
     schema = StructType([*documents.schema.fields, *added])
-    return documents.mapInArrow(partial(_with_forms, order=order), schema)
+    return documents.mapInArrow(guarded(partial(_with_forms, order=order)), schema)
 
 
 def most_preferred_first(accepted: DataFrame, preferred: Preference | None) -> list[Column]:
@@ -407,6 +454,7 @@ def _representatives(
             pa.array(found.distance.astype(np.int32)),
             pa.nulls(len(rows), pa.float64()) if similarity is None else pa.array(similarity),
             pa.nulls(len(rows), pa.float64()) if shares is None else pa.array(shares),
+            pa.array(np.zeros(len(rows), np.bool_) if found.apart is None else found.apart),
         ]
         yield from pa.Table.from_arrays(arrays, GROUPED.names).to_batches()
 

@@ -1,0 +1,153 @@
+"""`simhbase spark`: commands that run on Spark, also from spark-submit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simhbase.cli.dedup import grouping_options
+from simhbase.cli.inputs import Console, end, max_rejects_option
+from simhbase.cli.options import Group, converted, option, pairs, profile_options, together
+from simhbase.cli.output import Output, json_option
+
+if TYPE_CHECKING:
+    from simhbase.corpus.record import Format
+
+_PYTHON, _SUBMITTED = "PYSPARK_PYTHON", "PYSPARK_GATEWAY_PORT"
+
+_session_options = together(
+    option(
+        "--master URL",
+        "Spark's master, e.g. 'local[4]' or spark://HOST:7077. [default: as spark-submit says, or all cores "
+        "of this machine]",
+        group="Spark",
+    ),
+    option(
+        "--conf NAME=VALUE",
+        "Set a property of Spark. Repeatable.",
+        name="settings_of_spark",
+        group="Spark",
+        multiple=True,
+        callback=converted(pairs),
+    ),
+    option(
+        "--log-level LEVEL",
+        "What Spark logs: OFF, ERROR, WARN or INFO.",
+        group="Spark",
+        default="OFF",
+        type=click.Choice(["OFF", "ERROR", "WARN", "INFO"]),
+    ),
+)
+_input_options = together(
+    click.argument("inputs", nargs=-1, required=True, metavar="FILE | FOLDER | GLOB | URI..."),
+    option(
+        "--format FORMAT",
+        "Input format: jsonl, parquet. [default: by the files' names]",
+        group="Input",
+        type=click.Choice(["jsonl", "parquet"]),
+    ),
+    option("--id-field FIELD", "Field with the id.", group="Input", default="id"),
+    option(
+        "--id-prefix TEXT",
+        "Put this before every id; {file} is the file's name without endings. Only of JSON lines.",
+        group="Input",
+        default="",
+    ),
+    option(
+        "--text-field FIELD",
+        "Field or column with the text; content.body is nested.",
+        group="Input",
+        default="text",
+    ),
+    option("--html", "The text field holds HTML; extract the main text. Only of JSON lines.", group="Input"),
+    option("--rejects FOLDER", "List rejected records here, as JSON lines.", group="Input"),
+    max_rejects_option,
+)
+
+
+@click.group(cls=Group)
+def spark() -> None:
+    """Find near-duplicates on Spark, if one machine is not enough.
+
+    Each command has the options, lists, report and exit codes of the command of the same name. Outputs are
+    folders, which get their names at the end, all together. docs/spark.md shows how to run one by
+    spark-submit.
+    """
+
+
+@spark.command(
+    short_help="Find near-duplicates within one corpus.",
+    epilog="""\b
+Examples:
+  simhbase spark dedup --master 'local[4]' --unique unique --duplicates duplicates corpus/
+  simhbase spark dedup --keep newest --date-field day --rejects rejects --report report.json corpus/""",
+)
+@profile_options
+@grouping_options
+@_input_options
+@_session_options
+@option("--unique FOLDER", "Write kept documents here, in the format of the input.", group="Outputs")
+@option(
+    "--count-field FIELD",
+    "With --unique: write the size of a group into this new field of the kept document.",
+    group="Outputs",
+)
+@option("--duplicates FOLDER", "Write duplicates here, with their representative and group.", group="Outputs")
+@option("--report FILE", "Write the report here, as JSON.", group="Outputs")
+@option("--overwrite", "Replace outputs that exist.", group="Outputs")
+@json_option
+def dedup(
+    inputs: Sequence[str],
+    profile: Mapping[str, object],
+    format: Format | None,  # noqa: A002  # the option's name
+    id_field: str,
+    id_prefix: str,
+    text_field: str,
+    html: bool,
+    master: str | None,
+    settings_of_spark: Mapping[str, str],
+    log_level: str,
+    output: Output,
+    **arguments: Any,
+) -> None:
+    """Find near-duplicates within one corpus, without a store.
+
+    The groups, and the order of documents, are those of 'simhbase dedup': by the files and their lines. A
+    file is read in pieces, except one in gzip.
+    """
+    from simhbase.corpus.record import InputOptions
+    from simhbase.jobs.spark.dedup_files import dedup_files
+    from simhbase.jobs.spark.session import session_of
+
+    options = InputOptions(
+        format=format,
+        id_field=id_field,
+        id_prefix=id_prefix,
+        text_field=text_field,
+        html=html,
+    )
+    console = Console()
+    _use_this_python(master)
+    with session_of("simhbase spark dedup", master, settings_of_spark, log_level) as session:
+        report = dedup_files(session, inputs, profile, options=options, watcher=console, **arguments)
+    output.summary(report)
+    end(report.counts, _Listed(console, arguments["rejects"]))
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """What was read, and the folder of its rejects."""
+
+    watcher: Console
+    rejects: str | None
+
+
+def _use_this_python(master: str | None) -> None:
+    """On this machine, processes of Spark use the Python that runs this command."""
+    if _SUBMITTED not in os.environ and (master is None or master.startswith("local")):
+        os.environ.setdefault(_PYTHON, sys.executable)

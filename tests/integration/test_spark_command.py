@@ -1,0 +1,159 @@
+"""`simhbase spark dedup` has the lists, the report and the exit codes of `simhbase dedup`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from contextlib import chdir
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import simhbase
+from simhbase.corpus.record import InputOptions
+from simhbase.corpus.rejects import TooManyRejects
+from simhbase.errors import BadInput, OutputFailed, UsageError
+from simhbase.jobs.spark.dedup_files import dedup_files
+from tests.command_line import environment, run, texts, write_lines
+from tests.examples import ROOT
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Near-duplicates in several files, and records that are rejected."""
+    contents = [each for text in texts(8, words=60) for each in (text, f"{text} tail", text)]
+    folder = tmp_path / "corpus"
+    (folder / "a sub").mkdir(parents=True)
+    for number, name in enumerate(["b.jsonl", "a.jsonl", "a sub/c.jsonl"]):
+        records = [
+            {"id": f"{number}-{each}", "text": text, "day": f"2026-01-{each + 1:02}"}
+            for each, text in enumerate(contents[number::3])
+        ]
+        write_lines(folder / name, records)
+    with (folder / "b.jsonl").open("a") as file:
+        file.write(
+            '\n{broken\r\n{"id": "s", "text": "?"}\n{"text": "no id"}\n{"id": "0-1", "text": "again"}\n'
+        )
+        joined = json.dumps({"id": "j1", "text": contents[1]}) + json.dumps({"id": "j2", "text": contents[5]})
+        file.write(joined + "\n")
+        file.write(json.dumps({"id": "1-1", "text": contents[2]}) + "\n")
+    return folder
+
+
+def lines_of(folder: Path) -> list[str]:
+    parts = sorted(folder.glob("part-*"))
+    return [line for part in parts for line in part.read_text("utf-8").splitlines()]
+
+
+def counted(report: object) -> dict[str, object]:
+    values = report if isinstance(report, Mapping) else asdict(report)  # type: ignore[call-overload]
+    return {name: value for name, value in values.items() if name not in ("seconds", "counts")}
+
+
+def test_spark_submit_writes_the_lists_and_the_report_of_one_machine(tmp_path, corpus):
+    options = ["--keep", "newest", "--date-field", "day", "--count-field", "copies", "--json", "corpus"]
+    with chdir(tmp_path):
+        lists = [f"--{each}={each}.jsonl" for each in ("unique", "duplicates", "rejects")]
+        alone = run("dedup", *lists, *options, cwd=tmp_path)
+        folders = [f"--{each}={each}" for each in ("unique", "duplicates", "rejects")]
+        submit = [
+            shutil.which("spark-submit", path=environment()["PATH"]) or "spark-submit",
+            *("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"),
+            *(str(ROOT / "examples/spark/run.py"), "dedup", *folders, "--report=report.json", *options),
+        ]
+        done = subprocess.run(submit, capture_output=True, text=True, env=environment(), check=False)
+    assert (alone.returncode, done.returncode) == (3, 3), done.stderr
+    *messages, report = done.stdout.splitlines()  # spark-submit joins both streams
+    assert counted(json.loads(report)) == counted(json.loads(alone.stdout))
+    assert (tmp_path / "report.json").read_text() == f"{report}\n"
+    for name in ("duplicates", "rejects"):
+        assert lines_of(tmp_path / name) == (tmp_path / f"{name}.jsonl").read_text("utf-8").splitlines()
+    kept = (tmp_path / "unique.jsonl").read_text("utf-8").splitlines()
+    assert sorted(lines_of(tmp_path / "unique")) == sorted(kept)
+    said = [line for line in alone.stderr.decode().splitlines() if line.startswith("rejected")]
+    assert said == [line for line in messages if line.startswith("rejected")]
+    assert len(said) == 5
+    assert {path.name for path in tmp_path.iterdir() if path.suffix in (".part", ".old", ".crc")} == set()
+
+
+def test_what_may_not_contain_all_of_a_document_is_counted(spark, tmp_path, corpus):
+    options = {"min_containment": 0.999, "keep": "first"}
+    inputs = [str(corpus / name) for name in ("b.jsonl", "a.jsonl", "a sub")]
+    alone = simhbase.dedup(inputs, **options)
+    found = dedup_files(spark, inputs, **options)
+    assert alone.not_contained > 0
+    assert counted(found) == counted(alone)
+
+
+def test_outputs_that_exist_are_found_before_anything_is_read(spark, tmp_path, corpus):
+    outputs = {name: str(tmp_path / name) for name in ("unique", "duplicates", "report")}
+    (tmp_path / "duplicates").mkdir()
+    (tmp_path / "duplicates" / "mine").write_text("mine")
+    with pytest.raises(UsageError, match=r"^duplicates: .*exists: name another one, or replace it"):
+        dedup_files(spark, ["nowhere"], **outputs)
+    with pytest.raises(TooManyRejects):
+        dedup_files(spark, [str(corpus)], **outputs, overwrite=True, max_rejects=3)
+    assert [path.name for path in (tmp_path / "duplicates").iterdir()] == ["mine"]
+    with pytest.raises(BadInput, match="has a field 'day' already"):
+        dedup_files(spark, [str(corpus)], **outputs, overwrite=True, count_field="day")
+    assert {path.name for path in tmp_path.iterdir()} == {"corpus", "duplicates"}
+    dedup_files(spark, [str(corpus)], **outputs, overwrite=True)
+    assert len(lines_of(tmp_path / "duplicates")) == 18
+    assert {path.name for path in tmp_path.iterdir()} == {"corpus", *outputs}
+
+
+def test_outputs_get_their_names_together(spark, tmp_path, corpus, monkeypatch):
+    from simhbase.jobs.spark.folders import Outputs
+
+    outputs = {name: str(tmp_path / name) for name in ("duplicates", "report")}
+    dedup_files(spark, [str(corpus)], **outputs)
+    before = (tmp_path / "report").read_bytes()
+    rename = Outputs._rename
+
+    def failing(self: Outputs, place: str, to: str) -> None:
+        if place.endswith("report.part"):
+            raise OutputFailed("the disk is gone")
+        rename(self, place, to)
+
+    monkeypatch.setattr(Outputs, "_rename", failing)
+    with pytest.raises(OutputFailed, match="the disk is gone"):
+        dedup_files(spark, [str(corpus)], **outputs, overwrite=True, min_similarity=0.99)
+    monkeypatch.undo()
+    assert len(lines_of(tmp_path / "duplicates")) == 18
+    assert (tmp_path / "report").read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"corpus", *outputs}
+
+
+def test_rows_of_parquet_are_read_and_written_with_all_columns(spark, tmp_path, corpus):
+    table = pq.read_table
+    frame = spark.read.json(str(corpus / "a.jsonl")).union(spark.read.json(str(corpus / "a.jsonl")))
+    frame.coalesce(1).write.parquet(str(tmp_path / "table"))
+    outputs = {name: str(tmp_path / name) for name in ("unique", "rejects")}
+    found = dedup_files(spark, [str(tmp_path / "table")], **outputs, count_field="copies")
+    assert (found.documents, found.unique, found.rejected) == (16, 8, 8)
+    assert sorted(table(tmp_path / "unique").column_names) == ["copies", "day", "id", "text"]
+    reject = json.loads(lines_of(tmp_path / "rejects")[0])
+    assert re.fullmatch(r"the same id came before, in line 1 of .*parquet", reject["reason"])
+    assert reject["line"] == 9
+
+
+def test_what_cannot_be_read_or_written_is_refused(spark, tmp_path, corpus):
+    with pytest.raises(UsageError, match=r"^unique: .* is, holds or is within the input"):
+        dedup_files(spark, [str(corpus)], unique=str(corpus / "unique"))
+    with pytest.raises(UsageError, match="finds no such file or folder"):
+        dedup_files(spark, [str(tmp_path / "nothing")])
+    with pytest.raises(UsageError, match="is given twice"):
+        dedup_files(spark, [str(corpus), str(corpus / "a.jsonl")])
+    (corpus / "d.csv").write_text("id,text\n")
+    with pytest.raises(UsageError, match=r"^format: .* is csv: read files of one format|^format: "):
+        dedup_files(spark, [str(corpus)])
+    assert (
+        dedup_files(spark, [str(corpus)], options=InputOptions(format="jsonl")).rejected == 6
+    )  # with the line of d.csv
