@@ -12,8 +12,18 @@ import click
 
 from simhbase.cli.dedup import grouping_options
 from simhbase.cli.inputs import Console, end, max_rejects_option
-from simhbase.cli.options import Group, converted, option, pairs, profile_options, together
+from simhbase.cli.options import (
+    Group,
+    converted,
+    min_similarity_option,
+    option,
+    pairs,
+    profile_options,
+    store_option,
+    together,
+)
 from simhbase.cli.output import Output, json_option
+from simhbase.errors import UsageError
 
 if TYPE_CHECKING:
     from simhbase.corpus.record import Format
@@ -135,6 +145,72 @@ def dedup(
     _use_this_python(master)
     with session_of("simhbase spark dedup", master, settings_of_spark, log_level) as session:
         report = dedup_files(session, inputs, profile, options=options, watcher=console, **arguments)
+    output.summary(report)
+    end(report.counts, _Listed(console, arguments["rejects"]))
+
+
+@spark.command(
+    short_help="Load documents without a stored near-duplicate.",
+    epilog="""\b
+Example:
+  simhbase spark load --unique-only --store postgresql://host/news --name 2026-11-22 --work hdfs:///nights \\
+      --unique hdfs:///new --duplicates hdfs:///old --report report.json hdfs:///crawl/2026-11-22""",
+)
+@store_option
+@profile_options
+@option(
+    "--unique-only", "Store only documents without a stored match. Needed.", group="Documents", required=True
+)
+@min_similarity_option("Minimum Jaccard similarity of a duplicate.", "Documents")
+@_input_options
+@option("--name NAME", "Name of the load, one for each night.", group="Run", required=True)
+@option(
+    "--work FOLDER",
+    "Keep decisions here, so that a stopped load ends as it would have.",
+    group="Run",
+    required=True,
+)
+@option("--again", "Decide anew what an earlier run of this name decided.", group="Run")
+@_session_options
+@option("--unique FOLDER", "Write stored documents here, in the format of the input.", group="Outputs")
+@option("--duplicates FOLDER", "Write duplicates here, with the document they match.", group="Outputs")
+@option("--report FILE", "Write the report here, as JSON.", group="Outputs")
+@option("--overwrite", "Replace outputs that exist.", group="Outputs")
+@json_option
+def load(
+    inputs: Sequence[str],
+    url: str,
+    profile: Mapping[str, object],
+    unique_only: bool,
+    format: Format | None,  # noqa: A002  # the option's name
+    id_field: str,
+    id_prefix: str,
+    text_field: str,
+    html: bool,
+    master: str | None,
+    settings_of_spark: Mapping[str, str],
+    log_level: str,
+    output: Output,
+    **arguments: Any,
+) -> None:
+    """Load the documents of a night that have no near-duplicate, stored or earlier tonight.
+
+    The store and the lists are those of 'simhbase load --unique-only', with the night as one batch. To
+    resume a load that was stopped or killed, run the same command again.
+    """
+    from simhbase.corpus.record import InputOptions
+    from simhbase.jobs.spark.load_files import load_files
+    from simhbase.jobs.spark.session import session_of
+
+    if not unique_only:
+        raise UsageError("on Spark only what is unique is loaded: give it", parameter="unique_only")
+    options = InputOptions(
+        format=format, id_field=id_field, id_prefix=id_prefix, text_field=text_field, html=html
+    )
+    console = Console()
+    _use_this_python(master)
+    with session_of("simhbase spark load", master, settings_of_spark, log_level) as session:
+        report = load_files(session, inputs, url, profile, options=options, watcher=console, **arguments)
     output.summary(report)
     end(report.counts, _Listed(console, arguments["rejects"]))
 

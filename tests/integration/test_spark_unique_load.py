@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 import simhbase
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.rejects import TooManyRejects
 from simhbase.errors import UsageError
 from simhbase.index import Index
 from simhbase.index.writer import known_in
@@ -215,3 +219,47 @@ def test_executors_write_a_store_on_a_server(spark, postgresql, tmp_path):
         assert documents_of(urls[1]) == documents_of(urls[0])
         found, _, numbers = lists(done)
         assert (found, numbers, done.report.added) == (duplicates, kept, added)
+
+
+def test_files_are_loaded_with_the_lists_and_the_report_of_the_command(spark, tmp_path):
+    before, night = nights(tmp_path, 300)
+    with night.open("a") as file:
+        file.write('{broken\n{"text": "no id"}\n')
+    urls = [f"rocksdb:{tmp_path}/{name}.db" for name in ("command", "spark")]
+    for url in urls:
+        simhbase.load(before, url)
+    names = ("unique", "duplicates", "rejects")
+    files = {name: tmp_path / f"{name}.jsonl" for name in names}
+    with one_batch():
+        inputs = Inputs([night], rejects=files.pop("rejects"))
+        expected = simhbase.load(inputs, urls[0], unique_only=True, **files)
+    given = {"name": "night", "work": str(tmp_path / "work")}
+    outputs = {name: str(tmp_path / name) for name in (*names, "report")}
+    stored = documents_of(urls[1])
+    with pytest.raises(TooManyRejects):
+        jobs.load_files(spark, [str(night)], urls[1], **given, **outputs, max_rejects=2)
+    assert documents_of(urls[1]) == stored
+    found = jobs.load_files(spark, [str(night)], urls[1], **given, **outputs)
+    assert documents_of(urls[1]) == documents_of(urls[0])
+    assert without_times(asdict(found)) == without_times(asdict(expected))
+    assert without_times(json.loads((tmp_path / "report").read_text())) == without_times(
+        json.loads(json.dumps(asdict(expected)))
+    )
+    lines = {name: (tmp_path / f"{name}.jsonl").read_text("utf-8").splitlines() for name in names}
+    for name in ("duplicates", "rejects"):
+        assert lines_of(tmp_path / name) == lines[name]
+    assert sorted(lines_of(tmp_path / "unique")) == sorted(lines["unique"])
+    with pytest.raises(UsageError, match="exists: name another one"):
+        jobs.load_files(spark, [str(night)], urls[1], **given, **outputs)
+    again = jobs.load_files(spark, [str(night)], urls[1], **given, **outputs, overwrite=True)
+    assert (again.added, again.updated, again.unchanged) == (0, 0, expected.loaded)
+    assert lines_of(tmp_path / "duplicates") == lines["duplicates"]
+
+
+def lines_of(folder: Path) -> list[str]:
+    parts = sorted(folder.glob("part-*"))
+    return [line for part in parts for line in part.read_text("utf-8").splitlines()]
+
+
+def without_times(report: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in report.items() if name not in ("seconds", "counts", "new_store")}

@@ -10,6 +10,7 @@
   dedup                Groups near-duplicates like `simhbase.dedup`, and returns a Deduplicated.
   dedup_files          Does this with files, as the command `simhbase spark dedup`.
   unique_load          Loads what has no near-duplicate into a store, like `simhbase.load` with unique_only.
+  load_files           Does this with files, as the command `simhbase spark load`.
   hfile_input          Writes HFiles for HBase's bulk load tool, and returns their HFileInput.
 
 The executors' Python needs simhbase with this extra, too.
@@ -28,6 +29,7 @@ from simhbase.jobs.spark.dedup_files import dedup_files
 from simhbase.jobs.spark.drawers import pairs
 from simhbase.jobs.spark.fingerprints import fingerprint
 from simhbase.jobs.spark.hfile_input import hfile_input
+from simhbase.jobs.spark.load_files import load_files
 from simhbase.jobs.spark.unique import SparkLoadReport, UniqueLoad, unique_load
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "dedup_files",
     "fingerprint",
     "hfile_input",
+    "load_files",
     "pairs",
     "unique_load",
 ]

@@ -21,6 +21,7 @@ from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.errors import UsageError
 from simhbase.jobs.dates import DateOrder, DateUnit
 from simhbase.jobs.dedup_report import LARGEST, DedupReport, GroupSize
+from simhbase.jobs.load import LoadReport
 from simhbase.jobs.source_report import GIVEN_SOURCES, SourceReport, warnings_of, weightiest
 from simhbase.jobs.spark.dedup import (
     APART,
@@ -93,14 +94,14 @@ def dedup_files(
     rule = Rule.of(
         profile, min_similarity, min_containment, keep, date_field, date_order, date_unit, chains=chains
     )
-    with raised_clearly(), _showing_tasks(session, watcher):
+    with raised_clearly(), showing_tasks(session, watcher):
         outputs.require(inputs)
         files = Files.find(session, inputs, options.format)
         value_field = None if rule.preferred is None else rule.preferred.field
         options = replace(options, format=files.format, value_field=value_field, whole_rows=True)
         rows = files.rows(session, options, rule.preferred, count_field)
         documents = read_documents(rows, rule)
-        counts, tallies = _counted(documents, files, Rejects(None, max_rejects, watcher))
+        counts, tallies = counted_documents(documents, files, Rejects(None, max_rejects, watcher))
         watcher.note(f"read {counts.used + counts.rejected:,} documents, rejected {counts.rejected:,}")
         answers, firsts = grouped_documents(documents, rows, rule)
         made = _report(answers, files, counts, tallies)
@@ -110,7 +111,7 @@ def dedup_files(
             _write_lists(outputs, files, documents, answers, kept, count_field)
             made = replace(made, seconds=round(monotonic() - start, 3))
             if report is not None:
-                outputs.write("report", _as_json(made) + b"\n")
+                outputs.write("report", report_as_json(made) + b"\n")
         for frame in (documents, answers, firsts):
             frame.unpersist()
     for warning in warnings_of(made.sources):
@@ -129,9 +130,13 @@ def _write_lists(
     if "duplicates" in outputs.paths:
         _duplicates(answers, files).write.text(outputs.part("duplicates"))
     if "rejects" in outputs.paths:
-        _rejects(documents, files).write.text(outputs.part("rejects"))
-    if "unique" not in outputs.paths:
-        return
+        reject_lines(documents, files).write.text(outputs.part("rejects"))
+    if "unique" in outputs.paths:
+        write_unique(outputs, files, kept, count_field)
+
+
+def write_unique(outputs: Outputs, files: Files, kept: DataFrame, count_field: str | None = None) -> None:
+    """Write the kept rows in the format of the input."""
     if files.format == "parquet":
         table = kept.drop(HIDDEN)
         named = table if count_field is None else table.withColumnRenamed(_COUNT, count_field)
@@ -141,7 +146,7 @@ def _write_lists(
         kept.select(line.cast("string")).write.text(outputs.part("unique"))
 
 
-def _as_json(report: DedupReport) -> bytes:
+def report_as_json(report: DedupReport | LoadReport) -> bytes:
     """As the command prints it."""
     values = asdict(report)
     del values["counts"]
@@ -157,7 +162,7 @@ class _Outcome:
     used: Mapping[str, int] = field(default_factory=dict)
 
 
-def _counted(
+def counted_documents(
     documents: DataFrame, files: Files, rejects: Rejects
 ) -> tuple[Counts, Mapping[int, tuple[int, int]]]:
     """Counts of all documents, and the numbers of used and rejected ones of each file. Raises
@@ -202,7 +207,7 @@ def _reject(row: Sequence[object], files: Files) -> Reject:
     return Reject(files.names[source_of(at)], line_of(at), given, str(reason))
 
 
-def _rejects(documents: DataFrame, files: Files) -> DataFrame:
+def reject_lines(documents: DataFrame, files: Files) -> DataFrame:
     def lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
@@ -253,16 +258,6 @@ def _report(
     largest = sizes.where(F.col(_COUNT) > 1).orderBy(F.desc(_COUNT), _AT).limit(LARGEST).collect()
     source = F.shiftright(_PLACE_ORDER, SOURCE_SHIFT)
     removed_of = dict(map(tuple, answers.where(~is_kept).groupBy(source).count().collect()))
-    by_origin: dict[str, list[int]] = {}
-    for number, origin in enumerate(files.origins):
-        used, rejected = tallies.get(number, (0, 0))
-        known = by_origin.setdefault(origin, [0, 0, 0])
-        for place, more in enumerate((used, removed_of.get(number, 0), rejected)):
-            known[place] += more
-    reports = (
-        SourceReport.of(origin, used, removed, rejected, 0)
-        for origin, (used, removed, rejected) in by_origin.items()
-    )
     return DedupReport(
         documents=documents + counts.rejected,
         unique=unique,
@@ -274,14 +269,32 @@ def _report(
         unreadable_sources=0,
         unusable_sources=counts.unusable_sources,
         seconds=0.0,
-        sources=weightiest(reports, GIVEN_SOURCES),
+        sources=reports_of_sources(files, tallies, removed_of),
         largest=tuple(GroupSize(row[GROUP], row[_COUNT]) for row in largest),
         counts=counts,
     )
 
 
+def reports_of_sources(
+    files: Files, tallies: Mapping[int, tuple[int, int]], removed_of: Mapping[int, int]
+) -> tuple[SourceReport, ...]:
+    """Reports of the files and folders given. tallies: used and rejected documents of each file; removed_of:
+    its duplicates."""
+    by_origin: dict[str, list[int]] = {}
+    for number, origin in enumerate(files.origins):
+        used, rejected = tallies.get(number, (0, 0))
+        known = by_origin.setdefault(origin, [0, 0, 0])
+        for place, more in enumerate((used, removed_of.get(number, 0), rejected)):
+            known[place] += more
+    reports = (
+        SourceReport.of(origin, used, removed, rejected, 0)
+        for origin, (used, removed, rejected) in by_origin.items()
+    )
+    return weightiest(reports, GIVEN_SOURCES)
+
+
 @contextmanager
-def _showing_tasks(session: SparkSession, watcher: Watcher) -> Iterator[None]:
+def showing_tasks(session: SparkSession, watcher: Watcher) -> Iterator[None]:
     """Report the number of finished tasks as progress."""
     tracker, ended = session.sparkContext.statusTracker(), Event()
     finished: dict[int, int] = {}

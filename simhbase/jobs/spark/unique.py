@@ -62,6 +62,7 @@ from simhbase.jobs.spark.drawers import COMPONENT, LEFT, RIGHT, verified_by, wit
 from simhbase.jobs.spark.fingerprints import (
     ID,
     IDENTITY,
+    PROBLEM,
     REASON,
     Columns,
     at_borders,
@@ -169,15 +170,52 @@ def unique_load(
     if the decisions of an earlier run are missing; StoreBusy if another process runs the load, or writes to
     an embedded store; ProfileMismatch; TablesMissing.
     """
-    require_name(name)
     rows = InputRows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
+    read_as = [id_column, text_column, order_column]
+    report, decisions = load_rows(
+        rows,
+        store,
+        profile,
+        name=name,
+        work=work,
+        read_as=read_as,
+        min_similarity=min_similarity,
+        again=again,
+    )
+    duplicates = decisions.where(F.col(DUPLICATE_OF).isNotNull())
+    return UniqueLoad(
+        report,
+        duplicates.select(ID, DUPLICATE_OF, DISTANCE, SIMILARITY),
+        decisions.where(F.col(REASON).isNotNull()).select(ID, REASON),
+        stored_rows(rows, decisions),
+    )
+
+
+def load_rows(
+    rows: InputRows,
+    store: str,
+    profile: Profile | Mapping[str, object] | None,
+    *,
+    name: str,
+    work: str | Path,
+    read_as: Sequence[object],
+    min_similarity: float | None,
+    again: bool,
+    check: Callable[[DataFrame], None] = lambda decisions: None,
+) -> tuple[SparkLoadReport, DataFrame]:
+    """As `unique_load`. Returns the decisions: a row for each document, with PLACE, ID, REASON if it is
+    rejected, DUPLICATE_OF, DISTANCE and SIMILARITY if it is not stored.
+
+    read_as: how rows are read; check: is called with the decisions before anything is stored, and may raise.
+    """
+    require_name(name)
     with ExitStack() as undone, ExitStack() as stack:
         index, is_new = open_for_load(store, profile, unique_only=True, min_similarity=min_similarity)
         stack.enter_context(closing(index))
         if is_new:
             undone.callback(drop_if_empty, store)
-        kept = _Decisions(df, f"{str(work).rstrip('/')}/{quote(name, safe='')}")
-        options = [str(work), id_column, text_column, order_column, min_similarity]
+        kept = _Decisions(rows.df, f"{str(work).rstrip('/')}/{quote(name, safe='')}")
+        options = [str(work), *read_as, min_similarity]
         task = hashlib.blake2b(json.dumps(options).encode(), digest_size=8).hexdigest()
         before = last_run(index.store, name)
         was_decided = before is not None and before.counts is not None
@@ -191,9 +229,16 @@ def unique_load(
         job = _Job(rows, index, min_similarity)
         if not decided_before:
             kept.write(job, wanted)
+        check(kept.frame)
         report = _carried_out(job, kept.frame, run, decided_before=decided_before)
         undone.pop_all()
-    return _result(rows, kept.frame, report)
+    return report, kept.frame
+
+
+def stored_rows(rows: InputRows, decisions: DataFrame) -> DataFrame:
+    """The rows of the documents that are stored."""
+    accepted = decisions.where(F.col(REASON).isNull())
+    return rows.kept(accepted.withColumn(REPRESENTATIVE, F.coalesce(DUPLICATE_OF, ID)), None)
 
 
 def _require_again(name: str, work: str | Path, *, again: bool) -> None:
@@ -205,17 +250,6 @@ def _require_again(name: str, work: str | Path, *, again: bool) -> None:
             "give again (again)"
         )
     log.warning("the load %r is decided anew: some of its duplicates may be kept now", name)
-
-
-def _result(rows: InputRows, decisions: DataFrame, report: SparkLoadReport) -> UniqueLoad:
-    accepted = decisions.where(F.col(REASON).isNull())
-    named = accepted.withColumn(REPRESENTATIVE, F.coalesce(DUPLICATE_OF, ID))
-    return UniqueLoad(
-        report,
-        accepted.where(F.col(DUPLICATE_OF).isNotNull()).select(ID, DUPLICATE_OF, DISTANCE, SIMILARITY),
-        decisions.where(F.col(REASON).isNotNull()).select(ID, REASON),
-        rows.kept(named, None),
-    )
 
 
 # --- deciding ---
@@ -251,7 +285,8 @@ class _Job:
         columns = Columns.of(self.index.profile)
         together = with_components(looked_up, self.criteria, columns, _near_old_texts(looked_up))
         ordered = together.repartition(COMPONENT).sortWithinPartitions(COMPONENT, PLACE)
-        chosen = [PLACE, ID, *columns.names, _OLD]
+        known_problems = [PROBLEM] if PROBLEM in documents.columns else []
+        chosen = [PLACE, ID, *known_problems, *columns.names, _OLD]
         schema = StructType([*documents.select(chosen).schema.fields, *_DECIDED])
         decided = ordered.mapInArrow(guarded(partial(store.decided, chosen=chosen)), schema)
         rejected = documents.where(F.col(REASON).isNotNull()).select(*chosen, REASON)
