@@ -53,7 +53,7 @@ from simhbase.index.rows import Entry
 from simhbase.index.selection import annotations_of
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
 from simhbase.index.tags import Tags, required_tags, tags_of
-from simhbase.index.writer import DocumentBatch, Writer, batch_of, known, known_in, writer_for
+from simhbase.index.writer import DocumentBatch, Writer, admitted, batch_of, known, known_in, writer_for
 from simhbase.metrics import Metrics, count_documents, timed
 from simhbase.model import (
     AddReport,
@@ -381,19 +381,23 @@ class Index:
     def _annotated(self, rows: Sequence[GivenRow]) -> Iterator[Claim]:
         """Stores rows, and answers which documents are near each: stored ones, and earlier rows."""
         found, ids, fingerprints, tags = self._accepted(rows)
-        refused = {each.id: each.reason for each in self.add_batch(ids, fingerprints, tags).rejected}
-        stored = [number for number, document in enumerate(ids) if document not in refused]
-        new, bounds = [ids[number] for number in stored], self.profile.index_scheme.bounds(None, None)
+        new, rejected = admitted(DocumentBatch(ids, fingerprints, tags))
+        self.add_batch(new.ids, new.fingerprints, new.tags)
+        count_documents(self.metrics, rejected=len(rejected))
+        left, refused, bounds = set(new.ids), iter(rejected), self.profile.index_scheme.bounds(None, None)
         self.store.refresh()
-        with self._operation("find", len(new)):  # afterwards: of two workers one sees the other's
-            near = iter(annotations_of(self.reader, new, fingerprints[stored], bounds))
+        with self._operation("find", len(new.ids)):  # afterwards: of two workers one sees the other's
+            near = iter(annotations_of(self.reader, new.ids, new.fingerprints, bounds))
         values = map(Fingerprint, fingerprints.values.tolist())
         for row, reason in zip(rows, found.reasons, strict=True):
             document = row.id or ""
             fingerprint = None if reason else next(values)
-            if reason := reason or refused.get(document):
+            if not reason and document not in left:  # an id that came earlier, or is none
+                reason = next(refused).reason
+            if reason:
                 yield Claim(document, "rejected", fingerprint, reason=reason)
                 continue
+            left.remove(document)
             also = next(near)
             yield Claim(document, "accepted", fingerprint, also_at=also.matches, truncated=also.truncated)
 

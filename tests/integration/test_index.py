@@ -355,3 +355,20 @@ def test_the_reader_finds_the_same_whatever_the_batch():
             reader.find(FingerprintBatch.bare(queries[i : i + 1]), Query(k=3))[0] for i in range(2_000)
         ]
         assert all(str(number) in ids(lookup) for number, lookup in enumerate(together))
+
+
+def test_of_an_id_that_comes_twice_among_annotated_texts_the_first_is_stored():
+    """Both were rejected, though one was stored."""
+    with simhbase.open("memory:", create="default") as index:
+        claims = index.claim_many(
+            [("a", NEWS), ("", OTHER), ("b", ""), ("a", OTHER), ("c", NEWS), ("c", NEWS)], mode="annotate"
+        )
+        assert [claim.outcome for claim in claims] == [
+            *("accepted", "rejected", "rejected", "rejected", "accepted", "rejected")
+        ]
+        assert claims[3].reason == claims[5].reason == "the same id came earlier in the same call"
+        assert [match.id for match in claims[4].also_at] == ["a"]
+        assert {each.id: each.fingerprint for each in index.stored()} == {
+            "a": claims[0].fingerprint,
+            "c": claims[4].fingerprint,
+        }
