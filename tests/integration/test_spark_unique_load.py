@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -21,7 +24,7 @@ from simhbase.jobs import load, pipeline
 from simhbase.jobs import spark as jobs
 from simhbase.jobs.spark import unique
 from simhbase.profile_file import read_parameters
-from tests.command_line import read_lines, texts, write_lines
+from tests.command_line import environment, read_lines, texts, write_lines
 
 pytestmark = pytest.mark.spark
 
@@ -263,3 +266,41 @@ def lines_of(folder: Path) -> list[str]:
 
 def without_times(report: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in report.items() if name not in ("seconds", "counts", "new_store")}
+
+
+@pytest.mark.full
+def test_a_command_that_is_killed_twice_ends_as_the_command_of_one_machine(tmp_path):
+    before, night = nights(tmp_path, 1000)
+    urls = [f"rocksdb:{tmp_path}/{name}.db" for name in ("command", "spark")]
+    for url in urls:
+        simhbase.load(before, url)
+    _, duplicates, _ = of_command(night, urls[0], tmp_path)
+    options = [
+        "--unique-only",
+        "--store",
+        urls[1],
+        "--name",
+        "night",
+        "--work",
+        "work",
+        "--duplicates",
+        "old",
+    ]
+    settings = ["--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
+    simhbase_command = [sys.executable, "-m", "simhbase", "spark", "load", *options, *settings, str(night)]
+    for is_decided in (False, True):
+        with subprocess.Popen(
+            simhbase_command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True, bufsize=1
+        ) as running:
+            assert running.stderr is not None
+            if is_decided:
+                assert any(line.startswith("decided in") for line in running.stderr)
+            while not (tmp_path / "work").exists():
+                sleep(0.1)
+            running.kill()
+        assert bool(list((tmp_path / "work").glob("night/decisions/_SUCCESS"))) == is_decided
+        assert not (tmp_path / "old").exists()
+    done = subprocess.run(simhbase_command, cwd=tmp_path, env=environment(), capture_output=True, check=False)
+    assert done.returncode == 3, done.stderr
+    assert documents_of(urls[1]) == documents_of(urls[0])
+    assert {line["id"] for line in map(json.loads, lines_of(tmp_path / "old"))} == duplicates.keys()
