@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
-from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from simhbase.corpus.given import ROWS
@@ -13,8 +12,9 @@ from simhbase.corpus.record import Record, Reject
 if TYPE_CHECKING:
     from simhbase.stores.rocksdb.scratch import Scratch
 
-IN_MEMORY = 100_000  # ids, in 20 MB
-_PLACE = Struct(">IQ")  # the number of a source, a line
+IN_MEMORY = 1 << 18  # ids, in 40 MB
+_PLACE_BYTES, _LINE_BITS = 12, 64  # of a place: the number of a source above a line
+_LINES = (1 << _LINE_BITS) - 1
 
 
 class FirstSeen(NamedTuple):
@@ -27,7 +27,7 @@ class SeenIds:
 
     def __init__(self, in_memory: int = IN_MEMORY) -> None:
         self._in_memory = in_memory
-        self._newest: dict[bytes, FirstSeen] = {}
+        self._newest: dict[bytes, int] = {}  # places
         self._older: Scratch | None = None
         self._sources: list[str] = []
         self._number_of: dict[str, int] = {}
@@ -38,16 +38,20 @@ class SeenIds:
         keys = [each.encode() for each in ids]
         older = self._among_older(keys)
         found: list[FirstSeen | None] = []
-        for key, place in zip(keys, places, strict=True):
-            first = self._newest.get(key) or older.get(key)
-            if first is None:
-                self._newest[key] = place
-            found.append(first)
+        for key, (source, line) in zip(keys, places, strict=True):
+            first = self._newest.get(key)
+            if first is None and (first := older.get(key)) is None:
+                number = self._number_of.get(source)
+                number = self._number(source) if number is None else number
+                self._newest[key] = number << _LINE_BITS | line
+                found.append(None)
+            else:
+                found.append(FirstSeen(self._sources[first >> _LINE_BITS], first & _LINES))
         if len(self._newest) > self._in_memory:
             from simhbase.stores.rocksdb.scratch import Scratch  # takes time to load, and few runs need it
 
             self._older = self._older or Scratch()
-            self._older.put({key: self._packed(place) for key, place in self._newest.items()})
+            self._older.put({key: place.to_bytes(_PLACE_BYTES) for key, place in self._newest.items()})
             self._newest.clear()
         return found
 
@@ -66,24 +70,17 @@ class SeenIds:
             for item in items
         ]
 
-    def _among_older(self, keys: Sequence[bytes]) -> dict[bytes, FirstSeen]:
+    def _among_older(self, keys: Sequence[bytes]) -> dict[bytes, int]:
         if self._older is None:
             return {}
         asked = [key for key in keys if key not in self._newest]
         found = zip(asked, self._older.get(asked), strict=True)
-        return {key: self._unpacked(place) for key, place in found if place is not None}
-
-    def _packed(self, place: FirstSeen) -> bytes:
-        return _PLACE.pack(self._number(place.source), place.line)
-
-    def _unpacked(self, packed: bytes) -> FirstSeen:
-        number, line = _PLACE.unpack(packed)
-        return FirstSeen(self._sources[number], line)
+        return {key: int.from_bytes(place) for key, place in found if place is not None}
 
     def _number(self, source: str) -> int:
-        number = self._number_of.setdefault(source, len(self._sources))
-        if number == len(self._sources):
-            self._sources.append(source)
+        """The number of a new source."""
+        self._number_of[source] = number = len(self._sources)
+        self._sources.append(source)
         return number
 
 
