@@ -41,8 +41,9 @@ class SeenIds:
         for key, (source, line) in zip(keys, places, strict=True):
             first = self._newest.get(key)
             if first is None and (first := older.get(key)) is None:
-                number = self._number_of.get(source)
-                number = self._number(source) if number is None else number
+                if (number := self._number_of.get(source)) is None:
+                    self._number_of[source] = number = len(self._sources)
+                    self._sources.append(source)
                 self._newest[key] = number << _LINE_BITS | line
                 found.append(None)
             else:
@@ -76,12 +77,6 @@ class SeenIds:
         asked = [key for key in keys if key not in self._newest]
         found = zip(asked, self._older.get(asked), strict=True)
         return {key: int.from_bytes(place) for key, place in found if place is not None}
-
-    def _number(self, source: str) -> int:
-        """The number of a new source."""
-        self._number_of[source] = number = len(self._sources)
-        self._sources.append(source)
-        return number
 
 
 def _repeat(record: Record, before: FirstSeen) -> Reject:
