@@ -142,7 +142,7 @@ class SimHashScheme:
                 "scheme=minhash",
                 parameter="min_similarity",
             )
-        return Bounds(k, _most_mismatches(self.sketching, _similarity(min_similarity), self.errors))
+        return Bounds(k, _most_mismatches(self.sketching, required_similarity(min_similarity), self.errors))
 
     def missing(self, similarity: float | None = None) -> str | None:
         """A sentence on pairs that share no drawer, if the similarity is less than SIMILAR: there few do.
@@ -158,7 +158,7 @@ class SimHashScheme:
     def loose_bounds(self, similarity: float) -> Bounds:
         """Bounds for candidates that are then compared exactly: nearly all pairs of this similarity that the
         scheme can find are within them. Raises UsageError for a similarity outside 0 to 1."""
-        _ = _similarity(similarity)
+        _ = required_similarity(similarity)
         return self._any_similarity(self._farthest)
 
     def _any_similarity(self, bits: int) -> Bounds:
@@ -320,7 +320,7 @@ class MinHashScheme:
         if isinstance(wanted, RisingThreshold):
             return Bounds(0, _most_mismatches_by_features(self.sketching, wanted))
         errors = 0 if isinstance(self.threshold, RisingThreshold) else self.errors
-        return Bounds(0, _most_mismatches(self.sketching, _similarity(wanted), errors))
+        return Bounds(0, _most_mismatches(self.sketching, required_similarity(wanted), errors))
 
     def missing(self, similarity: float | None = None) -> str | None:
         """A sentence on what share of pairs of a similarity share a drawer, if it is less than FEW_FOUND.
@@ -339,7 +339,7 @@ class MinHashScheme:
 
     def loose_bounds(self, similarity: float) -> Bounds:
         """Four standard errors of the estimate below the similarity."""
-        least = max(0.0, _similarity(similarity) - 4 * self.sketching.standard_error)
+        least = max(0.0, required_similarity(similarity) - 4 * self.sketching.standard_error)
         return Bounds(0, self.sketching.most_mismatches(least))
 
     def rule(self, min_similarity: float | None) -> str:
@@ -471,7 +471,8 @@ def same_numbers(sketching: SketchParameters | None) -> str:
     return ", same numbers" if sketching is not None and sketching.numbered else ""
 
 
-def _similarity(value: float) -> float:
+def required_similarity(value: float) -> float:
+    """The value. Raises UsageError if it is no minimum similarity."""
     if not isinstance(value, Real) or not 0 <= value <= 1:
         raise UsageError(f"must be from 0 to 1, not {value!r}", parameter="min_similarity")
     return value

@@ -176,7 +176,7 @@ def dedup(
     if inputs.rows is not None and unique:
         raise UsageError("is for files: the report on rows has them as `frame`", parameter="unique")
     if keep_rejected and not unique and inputs.rows is None:
-        raise UsageError("needs a file of unique documents", parameter="keep_rejected")
+        raise UsageError("needs a file of unique documents (unique)", parameter="keep_rejected")
     if count_field is not None:
         _require_countable(count_field, inputs, unique)
     require_written(unique)
@@ -343,13 +343,15 @@ def _require_above(thresholds: Sequence[float], least: float, inputs: Inputs) ->
 
 def _require_countable(field: str, inputs: Inputs, unique: str | Path | None) -> None:
     """Raises UsageError if counts cannot be written into this field."""
+    if not isinstance(field, str):
+        raise UsageError(f"must be the name of a field, not {field!r}", parameter="count_field")
     if not field:
         raise UsageError("the name is empty", parameter="count_field")
     if inputs.rows is not None:
         given = inputs.rows.given if isinstance(inputs.rows, GivenRows) else inputs.rows
         require_new_column(given, field, "count_field")
     elif not unique:
-        raise UsageError("needs a file of unique documents", parameter="count_field")
+        raise UsageError("needs a file of unique documents (unique)", parameter="count_field")
 
 
 class _Values:

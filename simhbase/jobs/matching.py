@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import Self, cast
 
@@ -14,7 +15,14 @@ from numpy.typing import NDArray
 from simhbase.drawers.bands import CORPUS_RECALL, Bands, bands_for
 from simhbase.drawers.groups import ExactSimilarity
 from simhbase.drawers.join import default_layout
-from simhbase.drawers.scheme import Bounds, MinHashScheme, Scheme, SimHashScheme, same_numbers
+from simhbase.drawers.scheme import (
+    Bounds,
+    MinHashScheme,
+    Scheme,
+    SimHashScheme,
+    required_similarity,
+    same_numbers,
+)
 from simhbase.drawers.threshold import RisingThreshold
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
@@ -55,6 +63,8 @@ class MatchCriteria:
     def of(cls, profile: Profile | Mapping[str, object] | None, min_similarity: float | None) -> Self:
         """Criteria by a profile, or some of its parameters by name. Raises UsageError for bounds that the
         profile cannot guarantee."""
+        if min_similarity is not None:
+            _ = required_similarity(min_similarity)
         given = dict(given_parameters(profile))
         any_layout = given.get("scheme", "simhash") == "simhash" and "layout" not in given
         if any_layout and "k" in given:
@@ -109,8 +119,8 @@ class MatchCriteria:
         """Raise UsageError if a minimum containment is out of range, or cannot be known. least: minimum
         similarity of texts; chains: groups are connected components."""
         reason = None
-        if not 0 < share <= 1:
-            reason = f"must be above 0, up to 1, not {share:g}"
+        if not isinstance(share, Real) or not 0 < share <= 1:
+            reason = f"must be above 0, up to 1, not {share!r}"
         elif not least:
             reason = "needs texts that are compared, and a minimum similarity of 0 compares none"
         elif not is_measured(self.profile.shingles):

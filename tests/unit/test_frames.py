@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import numpy as np
@@ -456,6 +456,22 @@ def test_rows_without_a_place_for_counts_are_refused(given: Callable[[], Any]) -
         simhbase.dedup(given(), count_field="copies")
     with pytest.raises(UsageError, match="count_field: the name is empty"):
         simhbase.dedup(FORMS["dicts"](), count_field="")
+    with pytest.raises(UsageError, match="count_field: must be the name of a field, not 5"):
+        simhbase.dedup(FORMS["dicts"](), count_field=cast(Any, 5))
+
+
+@pytest.mark.parametrize(
+    ("call", "option"),
+    [
+        (simhbase.dedup, "min_similarity"),
+        (simhbase.pairs, "min_similarity"),
+        (simhbase.dedup, "min_containment"),
+    ],
+)
+@pytest.mark.parametrize("value", ["0.7", 1.5, float("nan")])
+def test_what_is_no_share_is_refused(call: Callable[..., object], option: str, value: object) -> None:
+    with pytest.raises(UsageError, match=rf"^{option}: must be .* not {value!r}"):
+        call(texts=[BUDGET], **{option: value})
 
 
 def test_dedup_of_a_generator_says_which_rows_are_kept() -> None:
