@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from simhbase.errors import BadInput
 from simhbase.index.index import PAGE
 from simhbase.model import MOST_IN_NOTE, ClaimMode, Document, Fingerprint
 
@@ -182,12 +183,14 @@ class UnmuteRequest(AnyRequest, frozen=True):
 
 
 def from_address(given: Iterable[tuple[str, str]], kind: type[AnyRequest]) -> dict[str, object]:
-    """Query parameters for wire.convert."""
+    """Query parameters for wire.convert. Raises BadInput if one that is not repeated is given twice."""
     values: dict[str, object] = {}
     several: dict[str, list[str]] = {}
     for name, value in given:
         if name in kind.repeated:
             several.setdefault(name, []).append(value)
+        elif name in values:
+            raise BadInput(f"{name!r} is given twice")
         else:
             values[name] = _CONVERTED.get(name, str)(value)
     return values | several

@@ -270,7 +270,7 @@ def test_stored_documents_are_listed_by_pages(service: Service) -> None:
     assert found[0].keys() == {"id", "fingerprint", "tags", "met"}
     assert found[0]["met"] is None
     assert service.get("/v1/documents?since=2020-01-01T00:00:00Z&limit=1").json["documents"]
-    for wrong in ("limit=0", "limit=1001", "since=yesterday", "tag=l=1&tag=l=2", "more=1"):
+    for wrong in ("limit=0", "limit=1001", "since=yesterday", "tag=l=1&tag=l=2", "more=1", "limit=1&limit=2"):
         assert service.get(f"/v1/documents?{wrong}").code == "invalid", wrong
 
 
@@ -317,7 +317,15 @@ def test_groups_are_those_of_the_stored_documents(service: Service) -> None:
         assert first.found > 1
         assert client.groups(4, chains=True).groups == ()
         assert client.groups(tags={"g": "1"}).documents == 1
-    for wrong in ("min_size=1", "min_size=x", "limit=0", "chains=yes", "since=yesterday", "k=2"):
+    for wrong in (
+        "min_size=1",
+        "min_size=x",
+        "limit=0",
+        "chains=yes",
+        "since=yesterday",
+        "k=2",
+        "min_size=2&min_size=3",
+    ):
         assert service.get(f"/v1/groups?{wrong}").code == "invalid", wrong
 
 
