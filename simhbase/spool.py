@@ -62,7 +62,7 @@ class Spool:
         if not len(places):
             return []
         first, span = int(places[0, 0]), int(places[-1].sum() - places[0, 0])
-        with _failing_clearly(self._folder):
+        with _failing_clearly(self._folder, self._file):
             # Those that follow each other are read at once.
             if span <= _DENSE_BYTES and bool((places[1:, 0] == places[:-1].sum(axis=1)).all()):
                 content = os.pread(self._file.fileno(), span, first)
@@ -110,7 +110,7 @@ class SpooledRows:
             return self._held[0][numbers]
         if not len(numbers):
             return self._nothing
-        with _failing_clearly(self._folder):
+        with _failing_clearly(self._folder, self._file):
             self._file.flush()
             first, last = int(numbers.min()), int(numbers.max())
             if last - first < min(_DENSE * len(numbers), _MOST_BYTES // max(self._row_bytes, 1)):
@@ -144,8 +144,12 @@ def _close(file: BinaryIO) -> None:
 
 
 @contextmanager
-def _failing_clearly(folder: Path) -> Iterator[None]:
+def _failing_clearly(folder: Path, file: BinaryIO | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise SimhbaseError(f"cannot spool documents to {folder.resolve()}: {error.strerror}") from error
+    except ValueError as error:
+        if file is None or not file.closed:
+            raise
+        raise SimhbaseError("this result was closed: use it before close(), or within its 'with'") from error

@@ -23,7 +23,7 @@ from simhbase.slices import bounded_slices
 _MEMBERS_AT_ONCE = 1 << 14
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StoredGroups(OfStored):
     """The groups of a store's documents, largest first; iterate over them as often as you like."""
 
@@ -31,6 +31,9 @@ class StoredGroups(OfStored):
     _others: NDArray[np.int64]  # documents that are no representatives, group by group
     _ends: NDArray[np.int64]  # of each group there
     _met: Callable[[Sequence[str]], Iterable[Met | None]]  # of documents, by id
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} group{'s' * (len(self) != 1)} of {self.documents:,} documents>"
 
     def __len__(self) -> int:
         """The number of groups."""

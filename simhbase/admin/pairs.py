@@ -13,12 +13,15 @@ from simhbase.model import Moment, Pair
 from simhbase.progress import Progress
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StoredPairs(OfStored):
     """The pairs of near documents of a store, each once, in no particular order. They are compared whenever
     they are iterated over."""
 
     _matcher: Matcher
+
+    def __repr__(self) -> str:
+        return f"<pairs of {self.documents:,} documents>"
 
     def __iter__(self) -> Iterator[Pair]:
         return pairs_of(near_pairs(self._matcher), self._stored.ids)

@@ -34,7 +34,7 @@ from simhbase.slices import Numbers
 from simhbase.spool import Spool, SpooledRows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CorpusPairs:
     """The pairs of near documents of a corpus, each once, in no particular order. They are compared whenever
     they are iterated over; ids and texts are on disk until it is closed or forgotten.
@@ -48,6 +48,9 @@ class CorpusPairs:
     _rows: GivenRows | None
     _numbers: Sequence[int]  # of the rows of the documents, if these are rows
     _files: ExitStack
+
+    def __repr__(self) -> str:
+        return f"<pairs of {len(self._ids):,} documents>"
 
     def __iter__(self) -> Iterator[Pair]:
         return pairs_of(near_pairs(self._matcher), self._names)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import simhbase
-from simhbase import Document, Index, UsageError
+from simhbase import Document, Index, SimhbaseError, UsageError
 from simhbase.admin import Administrator, spooled
 from simhbase.drawers import pairs as drawers_pairs
 from simhbase.index.rows import document_key, listing_key
@@ -246,6 +246,17 @@ def test_progress_counts_the_rows_that_are_read():
 def test_a_wrong_size_is_refused(wrong):
     with simhbase.open("memory:", create="default") as index, pytest.raises(UsageError, match="min_size"):
         Administrator(index).groups(wrong)
+
+
+def test_what_was_closed_says_so():
+    with simhbase.open("memory:", create="default") as index:
+        index.add([("a", "one two three four"), ("b", "One two three four.")])
+        found, pairs = Administrator(index).groups(), Administrator(index).pairs()
+        assert (repr(found), repr(pairs)) == ("<1 group of 2 documents>", "<pairs of 2 documents>")
+        for closed in (found, pairs):
+            closed.close()
+            with pytest.raises(SimhbaseError, match="this result was closed"):
+                list(closed)
 
 
 def test_ids_are_in_order_however_they_begin(tmp_path):

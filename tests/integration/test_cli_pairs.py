@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import simhbase
-from simhbase import BadInput, Pair, UsageError
+from simhbase import BadInput, Pair, SimhbaseError, UsageError
 from simhbase.drawers import pairs as drawers_pairs
 from tests.command_line import documents, fingerprints, result, run
 from tests.near import versions
@@ -57,6 +57,14 @@ def test_they_are_those_of_all_texts(profile: dict[str, object]) -> None:
     for row, label in enumerate(simhbase.dedup(rows, profile, chains=True).labels):
         groups.setdefault(label, set()).add(row)
     assert chains(pairs) == {frozenset(each) for each in groups.values() if len(each) > 1}
+
+
+def test_pairs_that_were_closed_say_so() -> None:
+    found = simhbase.pairs(texts=[TEXTS[0], TEXTS[0]])
+    assert repr(found) == "<pairs of 2 documents>"
+    found.close()
+    with pytest.raises(SimhbaseError, match="this result was closed"):
+        list(found)
 
 
 def test_without_a_similarity_only_fingerprints_decide() -> None:
