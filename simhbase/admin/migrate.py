@@ -39,8 +39,8 @@ class MigrationReport:
     target's time to live. deleted: documents deleted in the target because the source deleted them or, with
     `delete_missing`, does not have them; too_young: of the latter, those left because their versions are
     later than the start of this run (written since, or by a clock that is ahead); a later run deletes them.
-    lost_sketches: documents not copied because their sketch is lost; unreadable_rows: in the source; refused:
-    rows of refused claims that were copied, if both stores count them.
+    lost_sketches: documents not copied because their sketch is lost; unreadable_rows: in the source;
+    refused_claims: rows of refused claims that were copied, if both stores count them.
     warnings: for the administrator.
     """
 
@@ -54,7 +54,7 @@ class MigrationReport:
     too_young: int = 0
     lost_sketches: int = 0
     unreadable_rows: int = 0
-    refused: int = 0
+    refused_claims: int = 0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
 
@@ -201,7 +201,7 @@ class Migration:
             for batch in self.source.store.records(MET).iterate():
                 with defer_interrupts():
                     copy_rows(batch, self.target.store)
-                report.refused += len(batch)
+                report.refused_claims += len(batch)
         self.target.store.sync()
         for index in (self.source, self.target):
             index.require_own_tables()

@@ -49,8 +49,8 @@ class VacuumReport:
     """Result of a vacuum, counted as it runs.
 
     looked_at: notes of obsolete rows that were read; listings, index_rows, deleted_documents: rows removed;
-    claims: rows and cells of abandoned claims that were removed; too_young: left for a later run; refused:
-    rows of refused claims that were removed, as their document is gone.
+    claims: rows and cells of abandoned claims that were removed; too_young: left for a later run;
+    refused_claims: rows of refused claims that were removed, as their document is gone.
     removes_at_once: an embedded store, which has no obsolete rows except expired documents: looked_at then
     counts documents, and expired those removed.
     """
@@ -62,7 +62,7 @@ class VacuumReport:
     claims: int = 0
     too_young: int = 0
     expired: int = 0
-    refused: int = 0
+    refused_claims: int = 0
     removes_at_once: bool = False
     seconds: float = 0.0
 
@@ -198,7 +198,7 @@ class Vacuum:
     def _forget(self, before: int, report: VacuumReport) -> None:
         """Removes rows of refused claims whose documents are gone."""
         if MET in self.store.tables:
-            report.refused = forget(
+            report.refused_claims = forget(
                 self.store, before, expired_before(self.store, self.clock()), self.progress
             )
 

@@ -50,6 +50,6 @@ def vacuum(url: str, older_than: int, sweep: Part | None, consent: Consent, outp
         output.summary({"would_remove": removal.removed, "listings": removal.of})
         return
     report = remove(url, older_than, sweep=sweep, agree=consent.agree, progress=show_progress)
-    if report.removes_at_once and not (report.looked_at or report.refused):
+    if report.removes_at_once and not (report.looked_at or report.refused_claims):
         message(f"{url} removes obsolete rows at once: nothing to do")
     output.summary(report)

@@ -137,7 +137,7 @@ def test_vacuum_removes_the_rows_of_documents_that_are_gone(index):
     index.delete(["a"])
     late = index.clock() + 2 * DAY * 1000
     report = Vacuum(index.store, index.profile.index_scheme, clock=lambda: late).run()
-    assert report.refused == 3
+    assert report.refused_claims == 3
     assert met(index, "o").count == 1
     index.claim("a", BRIDGE)
     assert met(index) == Met(0)
@@ -146,7 +146,7 @@ def test_vacuum_removes_the_rows_of_documents_that_are_gone(index):
 def test_vacuum_leaves_rows_that_are_younger_than_its_grace_time(hinting):
     with opened(hinting) as index:
         note_pairs(index.store, index.clock(), [("gone", "b")])
-        assert Vacuum(index.store, index.profile.index_scheme, clock=index.clock).run().refused == 0
+        assert Vacuum(index.store, index.profile.index_scheme, clock=index.clock).run().refused_claims == 0
 
 
 def test_rows_expire_as_documents_do(atomic):
@@ -158,7 +158,7 @@ def test_rows_expire_as_documents_do(atomic):
         note_pairs(store, index.clock() - 2 * 3600 * 1000, [("a", "long ago")])
         refused(index, "b")
         assert met(index).count == 1
-        assert Vacuum(store, index.profile.index_scheme).run().refused == 1
+        assert Vacuum(store, index.profile.index_scheme).run().refused_claims == 1
 
 
 def test_check_finds_and_removes_damaged_rows(index):
@@ -191,7 +191,7 @@ def test_a_copy_has_the_counts_and_is_not_counted_twice(backend):
         refused(source, "b", "c")
         early = met(source)
         for _ in range(2):
-            assert Migration(source, target).run().refused == 2
+            assert Migration(source, target).run().refused_claims == 2
             assert met(target) == early
         later(target, MINUTE)
         refused(target, "b")
@@ -208,13 +208,13 @@ def test_a_new_copy_counts_as_its_source_does_and_an_old_one_says_if_not(lasting
         url = index.store.url
     if not url.startswith("hbase"):
         new = lasting.url(1)
-        assert simhbase.migrate(url, new).refused == 1
+        assert simhbase.migrate(url, new).refused_claims == 1
         with simhbase.open(new) as copy:
             assert met(copy).count == 1
     old = lasting.url(2)
     simhbase.open(old, create=Profile(verify=False)).close()
     report = simhbase.migrate(url, old)
-    assert (report.refused, len(report.warnings)) == (0, 1)
+    assert (report.refused_claims, len(report.warnings)) == (0, 1)
     assert "does not count refused claims" in report.warnings[0]
 
 

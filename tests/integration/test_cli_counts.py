@@ -21,10 +21,10 @@ def test_counts_are_asked_for_shown_and_copied(tmp_path: Path):
         assert (met.endswith("  d0"), never.endswith("  d1"), len(listed)) == (True, True, 2)
         if store == "rocksdb:s.db":
             moved = result("migrate", "--store", store, "--to", "rocksdb:copy.db", cwd=tmp_path)
-            assert moved["refused"] == 2
+            assert moved["refused_claims"] == 2
     assert result("tables", "describe", "--store", "rocksdb:copy.db", cwd=tmp_path)["counts"] is True
     result("delete", "d0", "--yes", "--store", "rocksdb:s.db", cwd=tmp_path)
-    assert result("vacuum", "--store", "rocksdb:s.db", cwd=tmp_path)["refused"] == 2
+    assert result("vacuum", "--store", "rocksdb:s.db", cwd=tmp_path)["refused_claims"] == 2
     assert result("check", "--store", "rocksdb:s.db", cwd=tmp_path)["clean"] is True
 
 
