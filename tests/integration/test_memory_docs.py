@@ -54,6 +54,7 @@ def test_a_note_without_text_is_refused_and_replaces_nothing(memories: Any) -> N
     kept = memory.remember(NURSE)["id"]
     refused = {"kept": False, "reason": "the text is empty"}
     assert memory.remember("") == memory.force("") == memory.replace(kept, "") == refused
+    assert memory.replace("unknown", NURSE) == {"kept": False, "reason": "there is no note unknown"}
     assert memory.replace(kept, NURSE) == {"kept": True, "id": kept}
     assert list(memory.list()) == [kept]
     assert (memory.forget(kept), memory.forget("unknown")) == ({"forgotten": 1}, {"forgotten": 0})
