@@ -12,12 +12,13 @@ from io import SEEK_END, RawIOBase
 from typing import Self
 
 _BEGIN = b"\xff\xff\xff\xff"
+_END = _BEGIN + bytes(4)
 _MAGIC = b"ARROW1"
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 _BUFFER_BYTES, _BLOCK_BYTES = 16, 24
 _NOT_COMPRESSED = -1
 _MOST_HEADER_BYTES = 64 << 20
-_DAMAGE = (struct.error, IndexError, ValueError, OSError)
+_DAMAGE = (struct.error, IndexError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,16 @@ class Message:
 
 
 def message_at(file: RawIOBase, begin: int) -> Message | None:
-    """The message at a position; None at the end, or if it is damaged, which reading it will tell."""
-    try:
-        return _message_at(file, begin)
-    except _DAMAGE:
+    """The message at a position; None at the end. Raises OSError if it is damaged, or of Arrow before 0.15:
+    pyarrow may read it all the same, whatever memory it takes."""
+    file.seek(begin)
+    head = file.read(8) or b""
+    if head in (b"", _END):
         return None
+    try:
+        return _message_at(file, begin, head)
+    except _DAMAGE as error:
+        raise OSError("a message has another head than those of Arrow") from error
 
 
 def blocks(file: RawIOBase) -> tuple[list[int], list[int]]:
@@ -48,17 +54,15 @@ def blocks(file: RawIOBase) -> tuple[list[int], list[int]]:
         footer = _Table.of(file.read(size) or b"")
         dictionaries, batches = (footer.vector(field, _BLOCK_BYTES) for field in (2, 3))
         begins = [[_number("<q", footer.data, each) for each in found] for found in (dictionaries, batches)]
-    except _DAMAGE:
+    except (*_DAMAGE, OSError):
         return [], []
     return begins[0], begins[1]
 
 
-def _message_at(file: RawIOBase, begin: int) -> Message | None:
-    file.seek(begin)
-    head = file.read(8) or b""
+def _message_at(file: RawIOBase, begin: int, head: bytes) -> Message:
     size = _number("<i", head, 4)
     if not head.startswith(_BEGIN) or not 0 < size <= _MOST_HEADER_BYTES:
-        return None
+        raise ValueError(size)
     message = _Table.of(file.read(size) or b"")
     kind, packed = message.number("<B", 1), message.number("<q", 3)
     body, unpacked = begin + 8 + size, packed
@@ -78,7 +82,7 @@ def _unpacked_buffers(file: RawIOBase, body: int, batch: _Table) -> Iterator[int
         if length > 0:
             file.seek(body + offset)
             size = _number("<q", file.read(8) or b"", 0)
-            yield length if size == _NOT_COMPRESSED else size
+            yield length if size == _NOT_COMPRESSED else max(size, 0)
 
 
 @dataclass(frozen=True, slots=True)

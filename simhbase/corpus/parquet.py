@@ -74,7 +74,9 @@ def _opened(file: RawIOBase, options: InputOptions) -> _Parquet | _ArrowFile:
     if not head.startswith(MAGIC):
         return _ArrowFile(file, most_bytes, is_stream=head.startswith(_ARROW_STREAM))
     table = ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
-    return _Parquet(file, table, chunks(file), most_bytes)
+    leaves = map(table.schema.column, range(len(table.schema)))
+    columns = [(leaf.path, leaf.max_repetition_level == 0) for leaf in leaves]
+    return _Parquet(file, table, chunks(file, columns, table.num_row_groups), most_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +110,13 @@ class _Parquet:
 
     def _batch_rows(self, group: int, columns: list[str] | None) -> int:
         """How many rows are read at once. Raises OSError for pages that take too much memory."""
-        found = self.chunks[group] if group < len(self.chunks) else []
         read = [
             self._pages(chunk)
-            for chunk in found
+            for chunk in self.chunks[group]
             if columns is None or any(f"{chunk.column}.".startswith(f"{each}.") for each in columns)
         ]
         shared = sum(page.unpacked for each in read for page in each if page.is_dictionary)
-        rows = MOST_ROWS if found and _is_local(self.file) else FEW_ROWS
+        rows = MOST_ROWS if _is_local(self.file) else FEW_ROWS
         # A large page is unpacked whole, however few of its rows are read.
         most = max(BATCH_BYTES, 2 * sum(most_bytes(each, 1) for each in read))
         while rows > FEW_ROWS and sum(most_bytes(each, rows) for each in read) > most:
@@ -180,17 +181,18 @@ class _ArrowFile:
         self._most_bytes = most_bytes
         self._reader: Any = ipc.open_stream(file) if is_stream else ipc.open_file(file)
         self._is_stream = is_stream
+        self._looked_at, begin = 0, file.tell()  # bytes
+        self._file_bytes = file.seek(0, SEEK_END)
+        file.seek(begin)
         self.schema_arrow = self._reader.schema
 
     def batches(self, _columns: list[str] | None) -> Iterator[Any]:
         """Rows in pieces, with all columns. Raises as pyarrow, also for a stream that has no end."""
-        dictionaries, places = ([], []) if self._is_stream else blocks(self._file)
-        for place in dictionaries:
-            self._require_plausible(place)
-        for number in count() if self._is_stream else range(self._reader.num_record_batches):
+        places = [] if self._is_stream else self._places()
+        for number in count() if self._is_stream else range(len(places)):
             if self._is_stream:
                 self._require_plausible_stream()
-            elif number < len(places):
+            else:
                 self._require_plausible(places[number])
             try:
                 batch = self._reader.read_next_batch() if self._is_stream else self._reader.get_batch(number)
@@ -203,10 +205,24 @@ class _ArrowFile:
             rows = rows_at_once(sum(map(_shared_bytes, batch.columns)), FEW_ROWS if few else MOST_ROWS)
             yield from (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
+    def _places(self) -> list[int]:
+        """Where the batches of a file begin. Raises OSError for dictionaries that take too much memory, and
+        for a footer that pyarrow reads otherwise."""
+        dictionaries, places = blocks(self._file)
+        if len(places) != self._reader.num_record_batches:
+            raise OSError("its footer tells otherwise where its batches are")
+        for place in dictionaries:
+            self._require_plausible(place)
+        return places
+
     def _require_plausible(self, place: int) -> Message | None:
-        """Raise OSError if the message there takes too much memory."""
-        if message := message_at(self._file, place):
+        """Raise OSError if the message there takes too much memory, or if messages overlap."""
+        message = message_at(self._file, place)
+        if message:
             require_plausible("rows", message.packed, message.unpacked, self._most_bytes)
+            self._looked_at += message.end - place
+            if self._looked_at > self._file_bytes:  # they would be read again and again
+                raise OSError("its batches overlap")
         return message
 
     def _require_plausible_stream(self) -> None:

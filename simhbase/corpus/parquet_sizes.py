@@ -1,29 +1,46 @@
 """Where the columns of a Parquet file are, and how large their pages, by its footer and their headers.
 
 pyarrow knows it, too, but ends the process if what it is asked for is damaged. Both have the compact form of
-Thrift, of which fields are read by their numbers.
+Thrift, of which fields are read by their numbers. What pyarrow can read is read alike here, or refused: a
+page that is not looked at may take any memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import SEEK_END, RawIOBase
+from itertools import chain
 from typing import Any, NamedTuple
 
 _MAGIC_BYTES = 4
-_STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 12
-_INTEGERS = (4, 5, 6)
-_ROW_GROUPS, _COLUMNS, _COLUMN, _PATH, _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 4, 1, 3, 3, 7, 9, 11
+_STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = (
+    0,
+    1,
+    2,
+    3,
+    7,
+    8,
+    9,
+    10,
+    11,
+    12,
+    13,
+)
+_INTEGERS = {4: 16, 5: 32, 6: 64}  # their bits, which readers keep of longer ones
+_VARINT_BYTES = 10
+_ROW_GROUPS, _COLUMNS, _COLUMN, _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 4, 1, 3, 7, 9, 11
 _KIND, _PAGE_UNPACKED, _PAGE_PACKED, _VALUES = 1, 2, 3, 1
 _OF_KIND = {0: 5, 2: 7, 3: 8}  # the field of a header that tells more: data, dictionary, data of version 2
 _DICTIONARY = 2
 _HEADER_BYTES = (256, 64 << 10, 16 << 20)  # it may have the least and the greatest value
+_HEADER_VALUES = 1000  # those that are known have 40
 _DAMAGE = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
 
 
 class Chunk(NamedTuple):
-    """The values of a column in one group of rows, and where they are. is_flat: a value is a row."""
+    """The values of a column in one group of rows, and where they are, from 0 to 0 if there are none.
+    is_flat: a value is a row."""
 
     column: str
     begin: int
@@ -40,28 +57,45 @@ class Page(NamedTuple):
     rows: int
 
 
-def chunks(file: RawIOBase) -> list[list[Chunk]]:
-    """For each group of rows, its columns that have values. Empty for a damaged footer."""
-    end = file.seek(0, SEEK_END) - _MAGIC_BYTES - 4
+def chunks(file: RawIOBase, columns: Sequence[tuple[str, bool]], groups: int) -> list[list[Chunk]]:
+    """The columns of each group of rows. columns: of each its name and whether a value is a row; groups:
+    their number. Raises OSError for a footer that tells otherwise, and if columns overlap."""
+    size = file.seek(0, SEEK_END)
     try:
-        file.seek(end)
-        size = int.from_bytes(file.read(4) or b"", "little")
-        file.seek(end - size)
-        footer = _Thrift(file.read(size) or b"").struct()
-        found = [[_chunk(column[_COLUMN]) for column in group[_COLUMNS]] for group in footer[_ROW_GROUPS]]
-        return [[chunk for chunk in group if chunk.begin > 0] for group in found]
-    except (*_DAMAGE, OSError):
-        return []
+        places = [
+            [_place(column[_COLUMN]) for column in group[_COLUMNS]] for group in _row_groups(file, size)
+        ]
+    except _DAMAGE as error:
+        raise OSError("its footer cannot be read") from error
+    if [len(each) for each in places] != [len(columns)] * groups:
+        raise OSError("its footer tells otherwise where its columns are")
+    if sum(end - begin for begin, end in chain(*places)) > size:  # they would be read again and again
+        raise OSError("its columns overlap")
+    return [
+        [Chunk(name, *place, is_flat) for (name, is_flat), place in zip(columns, group, strict=True)]
+        for group in places
+    ]
 
 
-def _chunk(column: dict[int, Any]) -> Chunk:
-    begin = min((column[field] for field in (_DATA_PAGE, _DICTIONARY_PAGE) if column.get(field)), default=0)
-    path = b".".join(column[_PATH]).decode(errors="replace")
-    return Chunk(path, begin, begin + column[_PACKED], len(column[_PATH]) == 1)
+def _row_groups(file: RawIOBase, size: int) -> list[Any]:
+    end = size - _MAGIC_BYTES - 4
+    file.seek(end)
+    begin = end - int.from_bytes(file.read(4) or b"", "little")
+    file.seek(begin)
+    found: list[Any] = _Thrift(file.read(end - begin) or b"").struct().get(_ROW_GROUPS, [])
+    return found
+
+
+def _place(column: dict[int, Any]) -> tuple[int, int]:
+    """Where the values of a column begin and end."""
+    begins = [column.get(field, 0) for field in (_DATA_PAGE, _DICTIONARY_PAGE)]
+    begin = min((each for each in begins if each > 0), default=0)
+    return begin, begin + max(column[_PACKED], 0) if begin else 0
 
 
 def pages(file: RawIOBase, chunk: Chunk) -> Iterator[Page]:
-    """The pages of a column, up to the first damaged one. Raises OSError if that is the first one."""
+    """The pages of a column, up to the first one that no reader can read. Raises OSError if that is the first
+    one, and for a header that readers may take for another."""
     place = chunk.begin
     while place < chunk.end:
         found = _page_at(file, place)
@@ -78,7 +112,7 @@ def _page_at(file: RawIOBase, place: int) -> tuple[Page, int] | None:
     """The page there, and the size of its header; None if it is damaged."""
     for most in _HEADER_BYTES:
         file.seek(place)
-        header = _Thrift(file.read(most) or b"")
+        header = _Thrift(file.read(most) or b"", _HEADER_VALUES)
         try:
             fields = header.struct()
         except IndexError:  # it is longer
@@ -100,35 +134,52 @@ def _page(fields: dict[int, Any], size: int) -> tuple[Page, int] | None:
 
 @dataclass(slots=True)
 class _Thrift:
-    """Values in Thrift's compact form, one after the other."""
+    """Values in Thrift's compact form, one after the other. most: number of values that are read. Raises
+    OSError if there are more, and for a field that is there twice, of which readers take one or the other."""
 
     data: bytes
+    most: int = 1 << 62
     place: int = 0
 
     def struct(self) -> dict[int, Any]:
         fields, number = dict[int, Any](), 0
         while (head := self._byte()) != _STOP:
-            number = number + (head >> 4) if head >> 4 else self._integer()
+            number = number + (head >> 4) if head >> 4 else self._integer(16)
             kind = head & 15
+            if number in fields:
+                raise OSError("a field is there twice")
             fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
         return fields
 
     def _value(self, kind: int) -> Any:
+        self.most -= 1
+        if self.most < 0:
+            raise OSError("a header has more values than those of Parquet")
         if kind in _INTEGERS:
-            return self._integer()
+            return self._integer(_INTEGERS[kind])
         if kind == _BINARY:
-            return self._bytes(self._varint())
+            return self._bytes(self._size())
         if kind in (_LIST, _SET):
             head = self._byte()
-            count = head >> 4 if head >> 4 < 15 else self._varint()
+            count = head >> 4 if head >> 4 < 15 else self._size()
             return [self._value(head & 15) for _ in range(count)]
+        if kind == _MAP:
+            count = self._size()
+            kinds = self._byte() if count else 0
+            return [(self._value(kinds >> 4), self._value(kinds & 15)) for _ in range(count)]
         if kind == _STRUCT:
             return self.struct()
-        if kind == _DOUBLE:
-            return self._bytes(8)
+        if kind in (_DOUBLE, _UUID):
+            return self._bytes(8 if kind == _DOUBLE else 16)
         if kind in (_TRUE, _FALSE, _BYTE):  # in a list a byte, too
             return self._byte()
         raise ValueError(kind)
+
+    def _size(self) -> int:
+        size = self._varint() & 0xFFFFFFFF
+        if size >> 31:
+            raise ValueError(size)
+        return size
 
     def _bytes(self, size: int) -> bytes:
         self.place += size
@@ -142,12 +193,15 @@ class _Thrift:
         return byte
 
     def _varint(self) -> int:
-        number, shift = 0, 0
-        while (byte := self._byte()) & 0x80:
+        number = 0
+        for shift in range(0, 7 * _VARINT_BYTES, 7):
+            byte = self._byte()
             number |= (byte & 0x7F) << shift
-            shift += 7
-        return number | byte << shift
+            if byte < 0x80:
+                return number
+        raise ValueError(number)  # without this limit, a long one would take quadratic time
 
-    def _integer(self) -> int:
-        number = self._varint()
-        return (number >> 1) ^ -(number & 1)
+    def _integer(self, bits: int) -> int:
+        number = self._varint() & (1 << 64) - 1
+        cut = ((number >> 1) ^ -(number & 1)) & (1 << bits) - 1
+        return cut - (cut >> bits - 1 << bits)

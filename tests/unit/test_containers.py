@@ -167,6 +167,46 @@ def test_rows_that_take_much_memory_for_few_bytes_are_not_read(tmp_path, monkeyp
     assert "rows take 20,00" in end.reason
 
 
+def test_a_size_below_zero_hides_no_others(tmp_path):
+    packed = ipc.IpcWriteOptions(compression="zstd")
+    with ipc.new_file(str(tmp_path / "a.arrow"), TABLE.schema, options=packed) as written:
+        written.write_table(pa.table({"id": ["a"], "text": ["x" * 100_000]}))
+    with (tmp_path / "a.arrow").open("rb") as file:
+        (place,) = blocks(file)[1]
+        unpacked = message_at(file, place).unpacked
+    data = (tmp_path / "a.arrow").read_bytes()
+    offsets = struct.pack("<q", 8)  # bytes of the two offsets of a column
+    assert data.count(offsets + b"\x28\xb5\x2f\xfd") + data.count(offsets) >= 1
+    below = data.replace(struct.pack("<q", 100_000), struct.pack("<q", -100_000))
+    with (write(tmp_path / "b.arrow", below)).open("rb") as file:
+        assert unpacked - 100_000 <= message_at(file, place).unpacked < unpacked
+
+
+def test_messages_of_before_arrow_0_15_are_refused_as_their_sizes_are_not_known(tmp_path):
+    old = ipc.IpcWriteOptions(use_legacy_format=True)
+    with ipc.new_file(str(tmp_path / "a.arrow"), TABLE.schema, options=old) as written:
+        written.write_table(TABLE)
+    assert ipc.open_file(str(tmp_path / "a.arrow")).read_all() == TABLE
+    (end,) = read(tmp_path / "a.arrow")
+    assert "a message has another head than those of Arrow" in end.reason
+
+
+def test_batches_that_overlap_are_not_read_again_and_again(tmp_path):
+    large = pa.table({"id": ["a"], "text": ["x" * 100_000]})
+    with ipc.new_file(str(tmp_path / "a.arrow"), large.schema) as written:
+        written.write_table(large)
+        for _ in range(20):
+            written.write_table(pa.table({"id": ["b"], "text": ["y"]}))
+    data = bytearray((tmp_path / "a.arrow").read_bytes())
+    with (tmp_path / "a.arrow").open("rb") as file:
+        begins = blocks(file)[1]
+    at = [data.rindex(struct.pack("<q", begin), len(data) - 2_000) for begin in begins]
+    for each in at:
+        data[each : each + 24] = data[at[0] : at[0] + 24]
+    *records, end = read(write(tmp_path / "b.arrow", bytes(data)))
+    assert (len(records), end.reason.endswith("(its batches overlap)")) == (1, True)
+
+
 @pytest.mark.parametrize("new", [ipc.new_stream, ipc.new_file])
 @pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
 def test_sizes_of_messages_are_those_that_pyarrow_finds(tmp_path, new, compression):
