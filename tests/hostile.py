@@ -24,6 +24,7 @@ REPEATED = {
     "entities": "&amp;&#x4e2d;&lt;",
     "comments": "<!--",
     "attributes": "<a b ",
+    "names of tags": "<a",
     "quotes": '<a b="',
     "words": "中文 words. ",
 }

@@ -18,15 +18,17 @@ _DEEPER = " > ".join(["*"] * (_MAX_DEPTH + 1))
 _LONE_CHARACTER = re.compile(r"(>\s*+[\u0800-\ud7ff\uf900-\uffff])(?=\s*+<)")
 _MARK = "\u200b"
 
-# The parser compares each attribute of a tag with those before it.
+# The parser compares each attribute of a tag with those before it. The name of a tag may have another "<",
+# but a search that begins there finds the same.
 _MOST_ATTRIBUTES = 1000
 _MANY_ATTRIBUTES = re.compile(
-    rf"""<[a-zA-Z][^\s/>]*+(?:[\s/]++[^\s/>=]++"""
+    rf"""<[a-zA-Z][^\s/<>]*+(?:<(?![a-zA-Z])[^\s/<>]*+)*+(?:[\s/]++[^\s/>=]++"""
     rf"""(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"']*+))?+){{{_MOST_ATTRIBUTES + 1}}}"""
 )
 _STATED_WITHIN = 1 << 13  # bytes
 _STATED = re.compile(
-    rb"""<meta\s[^>]*?\bcharset\s*=\s*["']?\s*(?P<meta>[\w.:-]+)|^\s*<\?xml\s[^>]*?\bencoding\s*=\s*["'](?P<xml>[\w.:-]+)""",
+    rb"""<meta\s(?:(?!<meta\s)[^>])*?\bcharset\s*+=\s*+["']?\s*+(?P<meta>[\w.:-]+)"""
+    rb"""|^\s*+<\?xml\s[^>]*?\bencoding\s*+=\s*+["'](?P<xml>[\w.:-]+)""",
     re.IGNORECASE,
 )
 _HIDDEN = '[style*="visibility"]'
