@@ -20,7 +20,8 @@ from simhbase.model import Fingerprint
 T = TypeVar("T")
 
 _DIGITS = re.compile("[0-9a-f]{16}")
-_PLACED = re.compile(r"(?s)(.*) - at `(?:key in )?\$(.*)`")
+# What is wrong may have been given, so what ends the place is not looked for again and again.
+_PLACED = re.compile(r"(?s)(.*) - at `(?:key in )?\$([^`]*)`")
 MOST_SAID = 200  # characters of what is wrong with a value
 _SCHEMA_REFERENCE = "#/components/schemas/{name}"
 

@@ -1,10 +1,13 @@
 """What documents can be tagged with."""
 
+from time import process_time
+
 import pytest
 
 from simhbase.errors import UsageError
 from simhbase.index.tags import MOST_TAGS, required_tags, tags_of, tags_problem
 from simhbase.online.asked import NeighboursRequest
+from simhbase.wire import Unfitting, convert
 
 
 def test_tags_are_pairs_by_name():
@@ -46,3 +49,12 @@ def test_tags_are_few_and_short(tags, problem):
 def test_a_tag_has_one_value_in_a_query_too():
     with pytest.raises(ValueError, match="'tenant' is given twice: a tag has one value"):
         NeighboursRequest(id="a", tag=["tenant=a", "tenant=b"])
+
+
+def test_the_error_of_a_query_takes_time_linear_in_its_length():
+    """A request of 64 kB stopped the service for a second."""
+    name = " - at `$" * 20_000
+    start = process_time()
+    with pytest.raises(Unfitting, match="query"):
+        convert({"id": "a", "tag": [f"{name}=1", f"{name}=2"]}, NeighboursRequest, "query")
+    assert process_time() - start < 1
