@@ -41,6 +41,7 @@ def _pages(size: int) -> Callable[[Path], None]:
             (folder / f"{name}.html").write_text(page_of(part, size))
         attributes = " ".join(f"data-{number}='>'" for number in range(size // 10))
         (folder / "one tag.html").write_text(f"<p {attributes}>some words</p>")
+        (folder / "one list.html").write_text(f"<p>some words</p><select>{'<option>x' * (size // 9)}")
 
     return write
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Any, NamedTuple
 
 from simhbase.errors import BadInput
@@ -25,6 +26,9 @@ _MANY_ATTRIBUTES = re.compile(
     rf"""<[a-zA-Z][^\s/<>]*+(?:<(?![a-zA-Z])[^\s/<>]*+)*+(?:[\s/]++[^\s/>=]++"""
     rf"""(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"']*+))?+){{{_MOST_ATTRIBUTES + 1}}}"""
 )
+# The parser looks at the options of a list again for each further one.
+_MOST_OPTIONS = 10_000
+_OPTION = re.compile(r"<option(?=[\s/>])", re.IGNORECASE)
 _STATED_WITHIN = 1 << 13  # bytes
 _STATED = re.compile(
     rb"""<meta\s(?:(?!<meta\s)[^>])*?\bcharset\s*+=\s*+["']?\s*+(?P<meta>[\w.:-]+)"""
@@ -47,7 +51,7 @@ def extract_html(html: str | bytes, encoding: str | None = None) -> Page:
 
     Bytes are decoded as UTF-8 if valid, else by `encoding` (from the HTTP header), else by the encoding that
     the page declares or looks like; invalid bytes become U+FFFD. Broken markup is parsed as in browsers.
-    Raises BadInput for a tag with more than 1,000 attributes.
+    Raises BadInput for a tag with more than 1,000 attributes, and for more than 10,000 options of lists.
     """
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
@@ -55,6 +59,8 @@ def extract_html(html: str | bytes, encoding: str | None = None) -> Page:
     page = html if isinstance(html, str) else _decode_page(html, encoding)
     if _MANY_ATTRIBUTES.search(page):
         raise BadInput(f"a tag of the page has more than {_MOST_ATTRIBUTES:,} attributes")
+    if any(islice(_OPTION.finditer(page), _MOST_OPTIONS, None)):
+        raise BadInput(f"the page has more than {_MOST_OPTIONS:,} options of lists (<option>)")
     marked = _LONE_CHARACTER.sub(rf"\1{_MARK}", page)
     tree = HTMLTree.parse_from_bytes(marked.encode("utf-8", "replace"))
     document = tree.document
