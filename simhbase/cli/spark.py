@@ -82,11 +82,11 @@ _input_options = together(
 
 @click.group(cls=Group)
 def spark() -> None:
-    """Find near-duplicates on Spark, if one machine is not enough.
+    """Find near-duplicates on Spark.
 
-    Each command has the options, lists, report and exit codes of the command of the same name. Outputs are
-    folders, which get their names at the end, all together. docs/spark.md shows how to run one by
-    spark-submit.
+    For corpora that are too large for one machine. Each command has the options, lists, report and exit codes
+    of the command of the same name. Outputs are folders, which get their names at the end, all together.
+    docs/spark.md shows how to run one by spark-submit.
     """
 
 

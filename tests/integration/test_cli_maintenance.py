@@ -38,7 +38,7 @@ def test_vacuum_has_nothing_to_do_in_an_embedded_store_and_says_so(tmp_path):
     report = json.loads(done.stdout)
     assert report.pop("seconds") >= 0
     assert report.pop("removes_at_once")
-    removed = ["listings", "index_rows", "deleted_documents", "claims", "expired", "refused"]
+    removed = ["listings", "index_rows", "deleted_documents", "claims", "expired", "refused_claims"]
     assert report == dict.fromkeys(["looked_at", *removed, "too_young"], 0)
     assert result("check", *STORE, cwd=tmp_path)["documents"] == len(FILED) - 2
 
