@@ -497,7 +497,8 @@ def json_values(array: Any) -> list[Any]:
             None if each is None else each.decode(errors="backslashreplace") for each in array.to_pylist()
         ]
     values: list[Any] = array.to_pylist()
-    return [_json_value(value) for value in values] if types.is_nested(array.type) else values
+    is_json = types.is_primitive(array.type) or types.is_string(array.type)
+    return values if is_json else [_json_value(value) for value in values]
 
 
 def column_types(file: BinaryIO) -> dict[str, Any]:

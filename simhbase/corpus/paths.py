@@ -150,7 +150,8 @@ def local_path(given: str) -> str | None:
     was meant as a URL: it would be taken for the name of a file, and shown with a password in it."""
     path = given.removeprefix("file://").removeprefix("local://")  # both of fsspec
     scheme, colon, _ = given.partition(":")
-    if colon and scheme in BACKENDS and not os.path.lexists(given):
+    is_file = given.startswith("memory://")  # of fsspec
+    if colon and scheme in BACKENDS and not is_file and not os.path.lexists(given):
         raise UsageError(
             f"{shown(given)} is the URL of a store, and inputs are files: name a store by its own option, or "
             "write ./ before the name of a file that begins so"
