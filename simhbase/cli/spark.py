@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ import click
 from simhbase.cli.dedup import grouping_options
 from simhbase.cli.inputs import Console, end, max_rejects_option
 from simhbase.cli.options import (
+    Function,
     Group,
     converted,
     min_similarity_option,
@@ -27,6 +29,10 @@ from simhbase.errors import UsageError
 
 if TYPE_CHECKING:
     from simhbase.corpus.record import Format
+    from simhbase.jobs.dedup_report import DedupReport
+    from simhbase.jobs.load import LoadReport
+
+    Report = DedupReport | LoadReport
 
 _PYTHON, _SUBMITTED = "PYSPARK_PYTHON", "PYSPARK_GATEWAY_PORT"
 
@@ -80,6 +86,54 @@ _input_options = together(
 )
 
 
+@dataclass(frozen=True)
+class _Listed:
+    """What was read, and the folder of its rejects."""
+
+    watcher: Console
+    rejects: str | None
+
+
+def _use_this_python(master: str | None) -> None:
+    """On this machine, processes of Spark use the Python that runs this command."""
+    if _SUBMITTED not in os.environ and (master is None or master.startswith("local")):
+        os.environ.setdefault(_PYTHON, sys.executable)
+
+
+def _on_spark(run: Callable[..., Report]) -> Function:
+    """A command: its function gets a session, a console and how to read the inputs, and returns a report."""
+
+    @_session_options
+    @json_option
+    @wraps(run)
+    def command(
+        format: Format | None,  # noqa: A002  # the option's name
+        id_field: str,
+        id_prefix: str,
+        text_field: str,
+        html: bool,
+        master: str | None,
+        settings_of_spark: Mapping[str, str],
+        log_level: str,
+        output: Output,
+        **arguments: Any,
+    ) -> None:
+        from simhbase.corpus.record import InputOptions
+        from simhbase.jobs.spark.session import session_of
+
+        options = InputOptions(
+            format=format, id_field=id_field, id_prefix=id_prefix, text_field=text_field, html=html
+        )
+        console = Console()
+        _use_this_python(master)
+        with session_of(f"simhbase spark {run.__name__}", master, settings_of_spark, log_level) as session:
+            report = run(session=session, options=options, watcher=console, **arguments)
+        output.summary(report)
+        end(report.counts, _Listed(console, arguments["rejects"]))
+
+    return command
+
+
 @click.group(cls=Group)
 def spark() -> None:
     """Find near-duplicates on Spark.
@@ -100,7 +154,6 @@ Examples:
 @profile_options
 @grouping_options
 @_input_options
-@_session_options
 @option("--unique FOLDER", "Write kept documents here, in the format of the input.", group="Outputs")
 @option(
     "--count-field FIELD",
@@ -110,43 +163,16 @@ Examples:
 @option("--duplicates FOLDER", "Write duplicates here, with their representative and group.", group="Outputs")
 @option("--report FILE", "Write the report here, as JSON.", group="Outputs")
 @option("--overwrite", "Replace outputs that exist.", group="Outputs")
-@json_option
-def dedup(
-    inputs: Sequence[str],
-    profile: Mapping[str, object],
-    format: Format | None,  # noqa: A002  # the option's name
-    id_field: str,
-    id_prefix: str,
-    text_field: str,
-    html: bool,
-    master: str | None,
-    settings_of_spark: Mapping[str, str],
-    log_level: str,
-    output: Output,
-    **arguments: Any,
-) -> None:
+@_on_spark
+def dedup(**arguments: Any) -> DedupReport:
     """Find near-duplicates within one corpus, without a store.
 
     The groups, and the order of documents, are those of 'simhbase dedup': by the files and their lines. A
     file is read in pieces, except one in gzip.
     """
-    from simhbase.corpus.record import InputOptions
     from simhbase.jobs.spark.dedup_files import dedup_files
-    from simhbase.jobs.spark.session import session_of
 
-    options = InputOptions(
-        format=format,
-        id_field=id_field,
-        id_prefix=id_prefix,
-        text_field=text_field,
-        html=html,
-    )
-    console = Console()
-    _use_this_python(master)
-    with session_of("simhbase spark dedup", master, settings_of_spark, log_level) as session:
-        report = dedup_files(session, inputs, profile, options=options, watcher=console, **arguments)
-    output.summary(report)
-    end(report.counts, _Listed(console, arguments["rejects"]))
+    return dedup_files(**arguments)
 
 
 @spark.command(
@@ -158,9 +184,7 @@ Example:
 )
 @store_option
 @profile_options
-@option(
-    "--unique-only", "Store only documents without a stored match. Needed.", group="Documents", required=True
-)
+@option("--unique-only", "Store only documents without a stored match.", group="Documents", required=True)
 @min_similarity_option("Minimum Jaccard similarity of a duplicate.", "Documents")
 @_input_options
 @option("--name NAME", "Name of the load, one for each night.", group="Run", required=True)
@@ -170,60 +194,20 @@ Example:
     group="Run",
     required=True,
 )
-@option("--again", "Decide anew what an earlier run of this name decided.", group="Run")
-@_session_options
+@option("--again", "Drop the decisions of an earlier run of this name, and decide again.", group="Run")
 @option("--unique FOLDER", "Write stored documents here, in the format of the input.", group="Outputs")
 @option("--duplicates FOLDER", "Write duplicates here, with the document they match.", group="Outputs")
 @option("--report FILE", "Write the report here, as JSON.", group="Outputs")
 @option("--overwrite", "Replace outputs that exist.", group="Outputs")
-@json_option
-def load(
-    inputs: Sequence[str],
-    url: str,
-    profile: Mapping[str, object],
-    unique_only: bool,
-    format: Format | None,  # noqa: A002  # the option's name
-    id_field: str,
-    id_prefix: str,
-    text_field: str,
-    html: bool,
-    master: str | None,
-    settings_of_spark: Mapping[str, str],
-    log_level: str,
-    output: Output,
-    **arguments: Any,
-) -> None:
+@_on_spark
+def load(url: str, unique_only: bool, **arguments: Any) -> LoadReport:
     """Load the documents of a night that have no near-duplicate, stored or earlier tonight.
 
     The store and the lists are those of 'simhbase load --unique-only', with the night as one batch. To
     resume a load that was stopped or killed, run the same command again.
     """
-    from simhbase.corpus.record import InputOptions
     from simhbase.jobs.spark.load_files import load_files
-    from simhbase.jobs.spark.session import session_of
 
     if not unique_only:
-        raise UsageError("on Spark only what is unique is loaded: give it", parameter="unique_only")
-    options = InputOptions(
-        format=format, id_field=id_field, id_prefix=id_prefix, text_field=text_field, html=html
-    )
-    console = Console()
-    _use_this_python(master)
-    with session_of("simhbase spark load", master, settings_of_spark, log_level) as session:
-        report = load_files(session, inputs, url, profile, options=options, watcher=console, **arguments)
-    output.summary(report)
-    end(report.counts, _Listed(console, arguments["rejects"]))
-
-
-@dataclass(frozen=True)
-class _Listed:
-    """What was read, and the folder of its rejects."""
-
-    watcher: Console
-    rejects: str | None
-
-
-def _use_this_python(master: str | None) -> None:
-    """On this machine, processes of Spark use the Python that runs this command."""
-    if _SUBMITTED not in os.environ and (master is None or master.startswith("local")):
-        os.environ.setdefault(_PYTHON, sys.executable)
+        raise UsageError("Spark loads only documents without a stored match", parameter="unique_only")
+    return load_files(store=url, **arguments)

@@ -135,7 +135,7 @@ class _Parquet:
 
 
 def most_bytes(column: Sequence[Page], rows: int) -> int:
-    """The greatest size in memory of the pages that have values of so many neighbouring rows."""
+    """Bytes in memory, at most, of the pages that hold this many adjacent rows."""
     data = [page for page in column if not page.is_dictionary]
     most = first = within = held = 0  # within: rows between the first page and the last
     for last, page in enumerate(data):
@@ -167,7 +167,7 @@ def require_plausible(what: str, packed: int, unpacked: int, most: int) -> None:
 
 
 def rows_at_once(shared: int, rows: int) -> int:
-    """At most so many rows to read at once if each may have a copy of the same values, of this size."""
+    """Rows to read at once: `rows`, or fewer if each may copy shared values of `shared` bytes."""
     return max(1, min(rows, BATCH_BYTES // max(shared, 1)))
 
 

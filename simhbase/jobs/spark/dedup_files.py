@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from threading import Event, Thread
 from time import monotonic
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -207,14 +208,21 @@ def _reject(row: Sequence[object], files: Files) -> Reject:
     return Reject(files.names[source_of(at)], line_of(at), given, str(reason))
 
 
-def reject_lines(documents: DataFrame, files: Files) -> DataFrame:
+def as_lines(rows: DataFrame, line: Callable[[Sequence[Any]], bytes]) -> DataFrame:
+    """One column of text: the line of each row."""
+
     def lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-            found = [reject_line(_reject(row, files)) for row in rows]
-            yield pa.RecordBatch.from_arrays([pa.array(found, pa.binary()).cast(pa.string())], ["line"])
+            values = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            found = pa.array(list(map(line, values)), pa.binary())
+            yield pa.RecordBatch.from_arrays([found.cast(pa.string())], ["line"])
 
-    return _rejected(documents).mapInArrow(guarded(lines), "line string")
+    return rows.mapInArrow(guarded(lines), "line string")
+
+
+def reject_lines(documents: DataFrame, files: Files) -> DataFrame:
+    """The lines of the list of rejects, in input order."""
+    return as_lines(_rejected(documents), lambda row: reject_line(_reject(row, files)))
 
 
 def _duplicates(answers: DataFrame, files: Files) -> DataFrame:
@@ -224,26 +232,12 @@ def _duplicates(answers: DataFrame, files: Files) -> DataFrame:
     others = answers.where(F.col(ID) != F.col(REPRESENTATIVE)).withColumn(_AT, F.col(_PLACE_ORDER))
     names = list(files.names)
 
-    def lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            found = []
-            for *values, at, kept_at in zip(*(each.to_pylist() for each in batch.columns), strict=True):
-                known = Duplicate(*values)
-                place = known._replace(
-                    source=names[source_of(at)],
-                    line=line_of(at),
-                    kept_source=names[source_of(kept_at)],
-                    kept_line=line_of(kept_at),
-                )
-                found.append(duplicate_line(place))
-            yield pa.RecordBatch.from_arrays([pa.array(found, pa.binary()).cast(pa.string())], ["line"])
+    def line(row: Sequence[Any]) -> bytes:
+        *values, at, kept_at = row
+        places = names[source_of(at)], line_of(at), names[source_of(kept_at)], line_of(kept_at)
+        return duplicate_line(Duplicate._make([*values, *places]))
 
-    return (
-        others.join(kept, REPRESENTATIVE)
-        .select(*columns)
-        .orderBy(_AT)
-        .mapInArrow(guarded(lines), "line string")
-    )
+    return as_lines(others.join(kept, REPRESENTATIVE).select(*columns).orderBy(_AT), line)
 
 
 def _report(

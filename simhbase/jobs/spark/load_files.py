@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from time import monotonic
+from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 
@@ -20,6 +20,7 @@ from simhbase.jobs.load import LoadReport
 from simhbase.jobs.source_report import warnings_of
 from simhbase.jobs.spark.dedup import DISTANCE, PLACE, SIMILARITY
 from simhbase.jobs.spark.dedup_files import (
+    as_lines,
     counted_documents,
     reject_lines,
     report_as_json,
@@ -31,7 +32,6 @@ from simhbase.jobs.spark.failures import raised_clearly
 from simhbase.jobs.spark.files import SOURCE_SHIFT, Files, line_of, source_of
 from simhbase.jobs.spark.fingerprints import ID
 from simhbase.jobs.spark.folders import Outputs
-from simhbase.jobs.spark.guard import guarded
 from simhbase.jobs.spark.unique import DUPLICATE_OF, SparkLoadReport, load_rows, stored_rows
 from simhbase.profile import Profile
 
@@ -113,21 +113,12 @@ def _duplicates(decisions: DataFrame, files: Files) -> DataFrame:
     found = decisions.where(F.col(DUPLICATE_OF).isNotNull()).withColumn(_AT, F.col(_PLACE_ORDER))
     names = list(files.names)
 
-    def lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-            found = [
-                duplicate_line(
-                    Duplicate(
-                        document, kept, distance, similarity, source=names[source_of(at)], line=line_of(at)
-                    )
-                )
-                for document, kept, distance, similarity, at in rows
-            ]
-            yield pa.RecordBatch.from_arrays([pa.array(found, pa.binary()).cast(pa.string())], ["line"])
+    def line(row: Sequence[Any]) -> bytes:
+        *values, at = row
+        found = Duplicate(*values)._replace(source=names[source_of(at)], line=line_of(at))
+        return duplicate_line(found)
 
-    columns = found.orderBy(_AT).select(ID, DUPLICATE_OF, DISTANCE, SIMILARITY, _AT)
-    return columns.mapInArrow(guarded(lines), "line string")
+    return as_lines(found.orderBy(_AT).select(ID, DUPLICATE_OF, DISTANCE, SIMILARITY, _AT), line)
 
 
 def _report(

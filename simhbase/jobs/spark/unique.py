@@ -15,7 +15,7 @@ import hashlib
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,7 @@ _DECIDED = [
 @dataclass(frozen=True)
 class SparkLoadReport:
     """Counts as in `simhbase.LoadReport`. added, updated, unchanged, outdated: by this run; decided_before:
-    True if an earlier run of this name made the decisions."""
+    True if an earlier run of this name made the decisions; new_store: True if this run created the store."""
 
     documents: int
     loaded: int
@@ -122,6 +122,7 @@ class SparkLoadReport:
     outdated: int
     rejected: int
     decided_before: bool
+    new_store: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ def load_rows(
         check(kept.frame)
         report = _carried_out(job, kept.frame, run, decided_before=decided_before)
         undone.pop_all()
-    return report, kept.frame
+    return replace(report, new_store=is_new), kept.frame
 
 
 def stored_rows(rows: InputRows, decisions: DataFrame) -> DataFrame:
@@ -246,10 +247,10 @@ def _require_again(name: str, work: str | Path, *, again: bool) -> None:
     if not again:
         raise UsageError(
             f"the load {name!r} was decided before, but its decisions are not in {work}: name the folder of "
-            f"that run, or choose another name. To decide it anew, which may keep some of its duplicates, "
+            f"that run, or choose another name. To decide again, which may keep some of its duplicates, "
             "give again (again)"
         )
-    log.warning("the load %r is decided anew: some of its duplicates may be kept now", name)
+    log.warning("the load %r is decided again: some of its duplicates may be kept now", name)
 
 
 # --- deciding ---
@@ -518,7 +519,7 @@ class _Decisions:
             what = {"tables": "another store", "options": "other options", "input": "other documents"}
             raise UsageError(
                 f"the load {name!r} was decided for {what[differs[0]]}, in {self.folder}: choose another "
-                "name for another load. To decide it anew, give again (again)"
+                "name for another load. To decide again, give again (again)"
             )
         return True
 
