@@ -69,12 +69,19 @@ if TYPE_CHECKING:
     from simhbase.admin.vacuum import VacuumReport as VacuumReport
     from simhbase.admin.vacuum import compact as compact
     from simhbase.admin.vacuum import vacuum as vacuum
-    from simhbase.comparison import compare as compare
     from simhbase.corpus.inputs import Inputs as Inputs
     from simhbase.corpus.record import InputOptions as InputOptions
     from simhbase.corpus.rejects import Counts as Counts
     from simhbase.corpus.rejects import TooManyRejects as TooManyRejects
     from simhbase.corpus.watcher import Watcher as Watcher
+    from simhbase.deduplication.dedup import dedup as dedup
+    from simhbase.deduplication.match import match as match
+    from simhbase.deduplication.pairs import CorpusPairs as CorpusPairs
+    from simhbase.deduplication.pairs import pairs as pairs
+    from simhbase.deduplication.report import DedupReport as DedupReport
+    from simhbase.deduplication.rows import DedupedRows as DedupedRows
+    from simhbase.deduplication.rows import GroupedRows as GroupedRows
+    from simhbase.deduplication.rows import Removed as Removed
     from simhbase.errors import AccessDenied as AccessDenied
     from simhbase.errors import BadInput as BadInput
     from simhbase.errors import Conflict as Conflict
@@ -97,52 +104,45 @@ if TYPE_CHECKING:
     from simhbase.errors import TimedOut as TimedOut
     from simhbase.errors import Undecided as Undecided
     from simhbase.errors import UsageError as UsageError
-    from simhbase.frames import ClaimList as ClaimList
-    from simhbase.frames import LookupList as LookupList
     from simhbase.index import Index as Index
     from simhbase.index import open_index
     from simhbase.index.load_log import LoadState as LoadState
     from simhbase.jobs.answers import Answer as Answer
-    from simhbase.jobs.dedup import dedup as dedup
-    from simhbase.jobs.dedup_report import DedupReport as DedupReport
-    from simhbase.jobs.dedup_rows import DedupedRows as DedupedRows
-    from simhbase.jobs.dedup_rows import GroupedRows as GroupedRows
-    from simhbase.jobs.dedup_rows import Removed as Removed
-    from simhbase.jobs.hfile_input import HFilesReport as HFilesReport
-    from simhbase.jobs.hfile_input import load_hfiles as load_hfiles
     from simhbase.jobs.learn_boilerplate import BoilerplateReport as BoilerplateReport
     from simhbase.jobs.learn_boilerplate import learn_boilerplate as learn_boilerplate
     from simhbase.jobs.learn_idf import IdfReport as IdfReport
     from simhbase.jobs.learn_idf import learn_idf as learn_idf
-    from simhbase.jobs.load import LoadReport as LoadReport
-    from simhbase.jobs.load import load as load
-    from simhbase.jobs.match import match as match
-    from simhbase.jobs.pairs import CorpusPairs as CorpusPairs
-    from simhbase.jobs.pairs import pairs as pairs
+    from simhbase.loads.hfile_input import HFilesReport as HFilesReport
+    from simhbase.loads.hfile_input import load_hfiles as load_hfiles
+    from simhbase.loads.load import LoadReport as LoadReport
+    from simhbase.loads.load import load as load
     from simhbase.metrics import Metrics as Metrics
-    from simhbase.model import AddReport as AddReport
-    from simhbase.model import Claim as Claim
-    from simhbase.model import Comparison as Comparison
-    from simhbase.model import Document as Document
-    from simhbase.model import Explanation as Explanation
-    from simhbase.model import Fingerprint as Fingerprint
-    from simhbase.model import Group as Group
-    from simhbase.model import Lookup as Lookup
-    from simhbase.model import Match as Match
-    from simhbase.model import Member as Member
-    from simhbase.model import Met as Met
-    from simhbase.model import Muted as Muted
-    from simhbase.model import Pair as Pair
-    from simhbase.model import Query as Query
-    from simhbase.model import Rejected as Rejected
-    from simhbase.model import Stats as Stats
-    from simhbase.model import StoredDocument as StoredDocument
-    from simhbase.model import StoredPage as StoredPage
+    from simhbase.model.frames import ClaimList as ClaimList
+    from simhbase.model.frames import LookupList as LookupList
+    from simhbase.model.values import AddReport as AddReport
+    from simhbase.model.values import Claim as Claim
+    from simhbase.model.values import Comparison as Comparison
+    from simhbase.model.values import Document as Document
+    from simhbase.model.values import Explanation as Explanation
+    from simhbase.model.values import Fingerprint as Fingerprint
+    from simhbase.model.values import Group as Group
+    from simhbase.model.values import Lookup as Lookup
+    from simhbase.model.values import Match as Match
+    from simhbase.model.values import Member as Member
+    from simhbase.model.values import Met as Met
+    from simhbase.model.values import Muted as Muted
+    from simhbase.model.values import Pair as Pair
+    from simhbase.model.values import Query as Query
+    from simhbase.model.values import Rejected as Rejected
+    from simhbase.model.values import Stats as Stats
+    from simhbase.model.values import StoredDocument as StoredDocument
+    from simhbase.model.values import StoredPage as StoredPage
     from simhbase.online.async_client import AsyncClient as AsyncClient
     from simhbase.online.client import Client as Client
     from simhbase.online.shared import SharedLookups as SharedLookups
-    from simhbase.profile import Profile as Profile
-    from simhbase.progress import show_progress as show_progress
+    from simhbase.process.progress import show_progress as show_progress
+    from simhbase.profile.comparison import compare as compare
+    from simhbase.profile.profile import Profile as Profile
     from simhbase.quality.calibration import Calibration as Calibration
     from simhbase.quality.calibration import calibrate as calibrate
     from simhbase.quality.evaluation import Evaluation as Evaluation
@@ -160,7 +160,7 @@ _NAMES = {
     "admin.pairs": "StoredPairs",
     "admin.salvage": "Loss SalvageReport salvage",
     "admin.vacuum": "CompactReport VacuumReport compact vacuum",
-    "comparison": "compare",
+    "profile.comparison": "compare",
     "corpus.inputs": "Inputs",
     "corpus.record": "InputOptions",
     "corpus.rejects": "Counts TooManyRejects",
@@ -169,27 +169,27 @@ _NAMES = {
     "PermanentError "
     "ProfileMismatch ReadOnly RetryableError SchemaDiffers ShortTexts SimhbaseError StoreBusy StoreFailed "
     "StoreUnreachable TableDisabled TablesMissing TimedOut Undecided UsageError",
-    "frames": "ClaimList LookupList",
+    "model.frames": "ClaimList LookupList",
     "index": "Index",
     "index.load_log": "LoadState",
-    "jobs.dedup": "dedup",
-    "jobs.dedup_report": "DedupReport",
-    "jobs.dedup_rows": "DedupedRows GroupedRows Removed",
-    "jobs.hfile_input": "HFilesReport load_hfiles",
+    "deduplication.dedup": "dedup",
+    "deduplication.report": "DedupReport",
+    "deduplication.rows": "DedupedRows GroupedRows Removed",
+    "loads.hfile_input": "HFilesReport load_hfiles",
     "jobs.learn_boilerplate": "BoilerplateReport learn_boilerplate",
     "jobs.learn_idf": "IdfReport learn_idf",
-    "jobs.load": "LoadReport load",
+    "loads.load": "LoadReport load",
     "jobs.answers": "Answer",
-    "jobs.match": "match",
-    "jobs.pairs": "CorpusPairs pairs",
+    "deduplication.match": "match",
+    "deduplication.pairs": "CorpusPairs pairs",
     "metrics": "Metrics",
-    "model": "AddReport Claim Comparison Document Explanation Fingerprint Group Lookup Match Member Met "
+    "model.values": "AddReport Claim Comparison Document Explanation Fingerprint Group Lookup Match Member Met "
     "Muted Pair Query Rejected Stats StoredDocument StoredPage",
     "online.async_client": "AsyncClient",
     "online.client": "Client",
     "online.shared": "SharedLookups",
-    "profile": "Profile",
-    "progress": "show_progress",
+    "profile.profile": "Profile",
+    "process.progress": "show_progress",
     "quality.calibration": "Calibration calibrate",
     "quality.evaluation": "Evaluation evaluate",
     "text.features": "FeatureOptions",
@@ -200,7 +200,8 @@ _MODULES = {"errors": "simhbase.errors", "tables": "simhbase.admin.tables"}
 __all__ = sorted([*_HOMES, *_MODULES])
 _HOMES["open"] = ("simhbase.index", "open_index")
 _ON_WINDOWS = {
-    f"simhbase.{home}" for home in ("errors", "frames", "model", "online.async_client", "online.client")
+    f"simhbase.{home}"
+    for home in ("errors", "model.frames", "model.values", "online.async_client", "online.client")
 }
 
 

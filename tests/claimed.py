@@ -19,8 +19,8 @@ from simhbase.drawers.join import pairs_within
 from simhbase.errors import RetryableError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
-from simhbase.model import Claim
-from simhbase.profile import Profile
+from simhbase.model.values import Claim
+from simhbase.profile.profile import Profile
 from tests.reference import DATA
 
 K = 3

@@ -8,7 +8,7 @@ from simhbase.admin.check import Checker, CheckReport
 from simhbase.admin.vacuum import DAY, Vacuum, VacuumReport
 from simhbase.drawers.scheme import Scheme
 from simhbase.index import open_index
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores.base import Store, now
 from tests.content import content
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.index import Index, open_index
-from simhbase.model import Lookup
+from simhbase.model.values import Lookup
 
 WRITERS = 4
 BATCH = 20  # new documents of a step

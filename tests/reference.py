@@ -27,7 +27,7 @@ import pytest
 import regex
 
 from simhbase.fingerprint.minhash import SketchParameters
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.features import FeatureOptions
 from simhbase.text.idf import IdfTable

@@ -6,7 +6,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.tags import Tags
 from simhbase.index.writer import DocumentBatch
-from simhbase.jobs.unique import Loaded, find_duplicates, store_kept
+from simhbase.loads.unique import Loaded, find_duplicates, store_kept
 
 
 def load_unique(

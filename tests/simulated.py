@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.layout import Layout
 from simhbase.drawers.rowkeys import KEY_BYTES, fingerprints_of
-from simhbase.progress import Progress, no_progress
+from simhbase.process.progress import Progress, no_progress
 from simhbase.stores.arrays import limited, to_bytes
 from simhbase.stores.base import (
     RECORD_TABLES,

@@ -10,8 +10,8 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from simhbase import spark
 from simhbase.errors import SimhbaseError
-from simhbase.jobs import spark
 
 
 def main() -> None:

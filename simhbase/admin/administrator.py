@@ -16,9 +16,9 @@ from simhbase.index.load_log import LoadState, all_loads, forget_load
 from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.reader import expired_before
 from simhbase.index.writer import known_in, remove_older
-from simhbase.model import Moment, Stats
-from simhbase.moment import milliseconds
-from simhbase.progress import Progress, counting, no_progress
+from simhbase.model.moment import milliseconds
+from simhbase.model.values import Moment, Stats
+from simhbase.process.progress import Progress, counting, no_progress
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.rows import Entry, PendingCell
 from simhbase.index.sums import Sums, row_hashes
 from simhbase.index.writer import HintingWriter, Known, batch_of, first_listed, known
-from simhbase.progress import Progress, counting, no_progress
+from simhbase.process.progress import Progress, counting, no_progress
 from simhbase.stores.base import (
     MET,
     AtomicStore,

@@ -16,9 +16,9 @@ from simhbase.admin.spooled import OfStored, spool_documents
 from simhbase.drawers.groups import Groups, groups, stars
 from simhbase.errors import UsageError
 from simhbase.index import Index
-from simhbase.model import Group, Member, Met, Moment
-from simhbase.progress import Progress
-from simhbase.slices import bounded_slices
+from simhbase.model.values import Group, Member, Met, Moment
+from simhbase.process.progress import Progress
+from simhbase.process.slices import bounded_slices
 
 _MEMBERS_AT_ONCE = 1 << 14
 

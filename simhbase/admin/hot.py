@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simhbase.admin.stats import sizes
 from simhbase.drawers.rowkeys import PREFIX_BYTES, numbers_of
 from simhbase.index.part import Part
-from simhbase.progress import Progress, counting
+from simhbase.process.progress import Progress, counting
 from simhbase.stores.base import Store
 
 _WORD_BYTES = 8

@@ -21,9 +21,9 @@ from simhbase.index.index import Index, open_index
 from simhbase.index.reader import sketches_of
 from simhbase.index.stored_profile import StoredProfile, read_profile
 from simhbase.index.writer import SETTLED, Copied, DocumentBatch, Known, alive_since, batch_of, known_in
-from simhbase.interrupt import defer_interrupts
-from simhbase.profile import Profile, given_parameters
-from simhbase.progress import Progress, counting, no_progress
+from simhbase.process.interrupt import defer_interrupts
+from simhbase.process.progress import Progress, counting, no_progress
+from simhbase.profile.profile import Profile, given_parameters
 from simhbase.stores.base import MET, Row, Store, keeps_hints
 from simhbase.stores.hbase.schema import Options
 

@@ -24,7 +24,7 @@ from simhbase.index import Index
 from simhbase.index.reader import DRAWER_LIMIT, expired_before, live_entries
 from simhbase.index.rows import listed_sketch, parse_listing
 from simhbase.index.writer import batch_of, known_in
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores.hbase.planning import Content
 
 SAMPLE = 200_000  # documents

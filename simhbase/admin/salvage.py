@@ -28,10 +28,10 @@ from simhbase.index.mute import MuteList
 from simhbase.index.rows import Entry
 from simhbase.index.stored_profile import StoredProfile, probe_answers, read_profile, software
 from simhbase.index.writer import SETTLED, Copied, Known, alive_since, known
-from simhbase.interrupt import defer_interrupts
-from simhbase.model import Fingerprint
-from simhbase.profile import Profile, given_parameters, make_profile
-from simhbase.progress import Progress, counting, no_progress
+from simhbase.model.values import Fingerprint
+from simhbase.process.interrupt import defer_interrupts
+from simhbase.process.progress import Progress, counting, no_progress
+from simhbase.profile.profile import Profile, given_parameters, make_profile
 from simhbase.stores import is_one_folder, open_damaged
 from simhbase.stores.base import MET, Cell, RecordTable, Row, Store, keeps_hints
 from simhbase.stores.meta import damaged_in, shown

@@ -23,12 +23,12 @@ from simhbase.index import Index, rows
 from simhbase.index.mute import Hidden
 from simhbase.index.part import Part
 from simhbase.index.tags import required_tags
-from simhbase.model import Moment
-from simhbase.moment import at
-from simhbase.parallel import AHEAD_SIZE, map_in_threads
-from simhbase.progress import Progress, counting
-from simhbase.slices import Numbers, numbers_below
-from simhbase.spool import Spool, SpooledRows
+from simhbase.model.moment import at
+from simhbase.model.values import Moment
+from simhbase.process.parallel import AHEAD_SIZE, map_in_threads
+from simhbase.process.progress import Progress, counting
+from simhbase.process.slices import Numbers, numbers_below
+from simhbase.process.spool import Spool, SpooledRows
 from simhbase.stores.base import RecordTable, Row, Store, keeps_hints
 
 PART_ROWS = 50_000  # of a table: what one thread reads

@@ -14,7 +14,7 @@ from simhbase.drawers.scheme import Scheme
 from simhbase.index.reader import DRAWER_LIMIT, expired_before, live_entries
 from simhbase.index.rows import listed_sketch, parse_listing
 from simhbase.index.writer import batch_of, known_in
-from simhbase.model import DrawerStats, Size, Stats
+from simhbase.model.values import DrawerStats, Size, Stats
 from simhbase.stores.base import Store
 
 _COUNTS = ("documents", "fingerprints", "index_rows")

@@ -25,8 +25,8 @@ from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing, UsageErro
 from simhbase.index.index import Index, open_index, require_counts
 from simhbase.index.reader import DRAWER_LIMIT
 from simhbase.index.stored_profile import StoredProfile, probes, read_profile, write_profile
-from simhbase.model import Size
-from simhbase.profile import Profile, given_parameters, make_profile
+from simhbase.model.values import Size
+from simhbase.profile.profile import Profile, given_parameters, make_profile
 from simhbase.stores import create_store, drop_store, droppable, hbase, is_in_hbase, open_store
 from simhbase.stores.base import Store, Ttl, keeps_hints
 from simhbase.stores.hbase.planning import Content, oversized_drawers

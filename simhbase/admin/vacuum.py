@@ -5,7 +5,7 @@ time are touched, which is far longer than any call, lookup or clock difference,
 running when a row became obsolete have ended. Deletes apply up to the version or time that was read, so later
 puts survive. See `simhbase/index/writer.py` for hints.
 
-Batches of claims (`simhbase/index/claim_batch.py`) leave rows behind if they were broken or their process
+Batches of claims (`simhbase/index/claims/batch.py`) leave rows behind if they were broken or their process
 died. These are removed by age alone: what they accepted without committing it by now was never reported.
 Pending cells are removed with the listings that lead to them, and a document's tombstone after all of its
 pending cells, which would otherwise count again.
@@ -34,7 +34,7 @@ from simhbase.index.part import Part, part_of
 from simhbase.index.reader import expired_before
 from simhbase.index.rows import SALTS
 from simhbase.index.writer import Known, alive_since, batch_of, emptied_by, known, remove_older, writer_for
-from simhbase.progress import Progress, counting, no_progress
+from simhbase.process.progress import Progress, counting, no_progress
 from simhbase.stores import is_in_hbase
 from simhbase.stores.base import MET, HintingStore, Store, keeps_hints, now
 

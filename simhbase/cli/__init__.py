@@ -16,7 +16,7 @@ import click
 
 from simhbase import require_posix
 from simhbase.errors import ShortTexts, SimhbaseError
-from simhbase.interrupt import ignore_interrupts
+from simhbase.process.interrupt import ignore_interrupts
 
 INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143  # 128 + signal, as in shells
 DEBUG = "SIMHBASE_DEBUG"
@@ -75,7 +75,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         from simhbase.cli.output import discard, fail
-        from simhbase.logs import warn_on_stderr
+        from simhbase.process.logs import warn_on_stderr
 
         warn_on_stderr()
         try:

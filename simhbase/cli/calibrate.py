@@ -11,7 +11,7 @@ import click
 from simhbase.cli.inputs import end, input_options, or_stdin
 from simhbase.cli.options import command, option, profile_file_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.thresholds import RIGHT, RIGHT_SHORT, SIMILAR, SIMILAR_SHORT
+from simhbase.model.thresholds import RIGHT, RIGHT_SHORT, SIMILAR, SIMILAR_SHORT
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -99,7 +99,7 @@ def calibrate(
     that of character pairs. Shares are percentages with 95 % intervals; a goal is certainly reached if the
     lower end of the interval reaches it.
     """
-    from simhbase.profile_file import files_beside, write_profile_file
+    from simhbase.profile.file import files_beside, write_profile_file
     from simhbase.quality.calibration import calibrate as measure
     from simhbase.quality.report import calibration_dict
 

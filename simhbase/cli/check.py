@@ -9,7 +9,7 @@ import click
 from simhbase.cli.consent import Consent, consent_options
 from simhbase.cli.options import command, converted, option, part, store_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.progress import show_progress
+from simhbase.process.progress import show_progress
 
 if TYPE_CHECKING:
     from simhbase.index.part import Part

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simhbase.cli.options import command, store_option
 from simhbase.cli.output import Output, json_option, message, print_script
-from simhbase.progress import show_progress
+from simhbase.process.progress import show_progress
 
 
 @command()

@@ -15,7 +15,7 @@ from simhbase.cli.options import command, option, profile_options, store_option,
 from simhbase.cli.output import Output, json_option
 from simhbase.cli.queries import print_explanations
 from simhbase.errors import NoFingerprint, UsageError
-from simhbase.model import Comparison, Explanation, Stretch
+from simhbase.model.values import Comparison, Explanation, Stretch
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -68,7 +68,7 @@ def compare(
         )
     source = click.get_current_context().get_parameter_source("url")
     if not ids and source is not ParameterSource.COMMANDLINE:
-        from simhbase.comparison import compare as compare_texts
+        from simhbase.profile.comparison import compare as compare_texts
 
         _show(compare_texts(texts[0], texts[1], profile), output)
         return

@@ -9,7 +9,7 @@ import click
 from simhbase.cli.inputs import end, input_options, or_stdin, output_option
 from simhbase.cli.options import command, min_similarity_option, option, profile_options, together
 from simhbase.cli.output import Output, json_option
-from simhbase.thresholds import SIMILAR
+from simhbase.model.thresholds import SIMILAR
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -92,7 +92,7 @@ def dedup(inputs: Inputs, output: Output, **arguments: Any) -> None:
     Fingerprints are held in memory; texts and ids are kept on disk until the end, beside the output files or
     in the temporary folder.
     """
-    from simhbase.jobs.dedup import dedup as dedup_documents
+    from simhbase.deduplication.dedup import dedup as dedup_documents
 
     report = dedup_documents(or_stdin(inputs), **arguments)
     output.summary(report)

@@ -18,12 +18,12 @@ from simhbase.cli.options import command, converted, option, past, store_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.corpus.fields import require_one_value
 from simhbase.errors import BadInput, UsageError
-from simhbase.interrupt import defer_interrupts
-from simhbase.progress import show_progress
+from simhbase.process.interrupt import defer_interrupts
+from simhbase.process.progress import show_progress
 
 if TYPE_CHECKING:
     from simhbase.index import Index
-    from simhbase.spool import Spool
+    from simhbase.process.spool import Spool
 
 BATCH = 4096  # documents removed at once
 NAMED = 10  # missing ids to show
@@ -92,7 +92,7 @@ def _delete_older(than: datetime, index: Index, consent: Consent, output: Output
 
 def _delete_ids(given: Iterator[str], index: Index, consent: Consent, output: Output) -> None:
     from simhbase.admin import Administrator
-    from simhbase.spool import Spool
+    from simhbase.process.spool import Spool
 
     if consent.yes and not consent.dry_run:
         _delete(given, index, output)

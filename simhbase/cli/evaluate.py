@@ -10,7 +10,7 @@ import click
 from simhbase.cli.inputs import end, input_options
 from simhbase.cli.options import command, min_similarity_option, option, profile_options, store_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.thresholds import RIGHT
+from simhbase.model.thresholds import RIGHT
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs

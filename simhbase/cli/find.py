@@ -28,7 +28,7 @@ from simhbase.cli.options import (
 from simhbase.cli.output import Output, message, results_option
 from simhbase.cli.queries import answer, documents_as_queries, explain, names_of
 from simhbase.errors import UsageError
-from simhbase.model import Query
+from simhbase.model.values import Query
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -142,7 +142,7 @@ def _answers_of(
     inputs: Inputs, index: Index, query: Query, rejects: Rejects, exclude_self: bool
 ) -> Iterator[Sequence[Answer]]:
     """Answers to the documents of files."""
-    from simhbase.corpus.trim import without_content
+    from simhbase.corpus.outputs.trim import without_content
     from simhbase.jobs.lookups import answers_to, stored_lookups
 
     lookups = partial(stored_lookups, index, query=query)

@@ -12,7 +12,7 @@ from simhbase.cli.output import Output, results_option
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
-    from simhbase.profile import Profile
+    from simhbase.profile.profile import Profile
 
 
 @command(
@@ -32,10 +32,10 @@ def fingerprint(inputs: Inputs, url: str | None, profile: Mapping[str, object], 
 
     SIMHBASE_STORE is ignored: give --store to use a store's profile.
     """
+    from simhbase.corpus.outputs.trim import without_content
     from simhbase.corpus.parser import Parser
-    from simhbase.corpus.trim import without_content
     from simhbase.jobs.pipeline import ChunkFingerprinter
-    from simhbase.profile import make_profile
+    from simhbase.profile.profile import make_profile
 
     inputs = or_stdin(shown(inputs, prints_results=True))
     inputs.require_outputs()

@@ -10,9 +10,9 @@ import click
 
 from simhbase.cli.options import command, option, since_option, store_option, tag_option
 from simhbase.cli.output import Output, closeness, local_time, message, results_option, times_met
-from simhbase.model import Group
-from simhbase.moment import since_epoch
-from simhbase.progress import show_progress
+from simhbase.model.moment import since_epoch
+from simhbase.model.values import Group
+from simhbase.process.progress import show_progress
 
 if TYPE_CHECKING:
     from simhbase.admin.spooled import OfStored

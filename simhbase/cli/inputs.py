@@ -37,7 +37,7 @@ from simhbase.corpus.record import (
 )
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import UsageError
-from simhbase.progress import Advance, Total, no_progress, show_progress
+from simhbase.process.progress import Advance, Total, no_progress, show_progress
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -179,7 +179,7 @@ class _OutputPath(click.Path):
     name = "file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from simhbase.corpus.outputs import STANDARD_OUTPUT
+        from simhbase.corpus.outputs.files import STANDARD_OUTPUT
 
         path = super().convert(value, param, ctx)
         if path == Path("/dev/stdout"):  # writing it as a file would replace it

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from simhbase.cli.options import command, since_option, store_option, tag_option
 from simhbase.cli.output import Output, results_option, times_met
-from simhbase.model import StoredDocument
+from simhbase.model.values import StoredDocument
 
 
 @command(

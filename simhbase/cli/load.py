@@ -19,7 +19,7 @@ from simhbase.cli.options import (
     tag_option,
 )
 from simhbase.cli.output import Output, json_option
-from simhbase.interrupt import ignore_interrupts
+from simhbase.process.interrupt import ignore_interrupts
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -84,8 +84,8 @@ def load(inputs: Inputs, url: str, output: Output, **arguments: Any) -> None:
 
     To resume a load that was stopped or killed, run the same command again. 'simhbase loads' lists loads.
     """
-    from simhbase.jobs.load import loading
-    from simhbase.jobs.load_job import Load
+    from simhbase.loads.job import Load
+    from simhbase.loads.load import loading
 
     with loading(Load(inputs=or_stdin(inputs), store=url, **arguments)) as report:
         # A finished load that says it was stopped would be run again, and start over.

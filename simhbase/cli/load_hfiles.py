@@ -17,9 +17,9 @@ from simhbase.cli.output import Output, json_option
 def load_hfiles(folder: str, url: str, work_folder: str | None, output: Output) -> None:
     """Load HFiles written by Spark into HBase.
 
-    FOLDER (or its URI, e.g. hdfs://...) was written by simhbase.jobs.spark.hfile_input for this store
+    FOLDER (or its URI, e.g. hdfs://...) was written by simhbase.spark.hfile_input for this store
     (docs/spark.md). It is not changed. To resume a load that was stopped, run the same command again.
     """
-    from simhbase.jobs.hfile_input import load_hfiles  # the client of HBase takes time to load
+    from simhbase.loads.hfile_input import load_hfiles  # the client of HBase takes time to load
 
     output.summary(load_hfiles(folder, url, work_folder=work_folder, watcher=Console()))

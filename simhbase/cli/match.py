@@ -65,9 +65,9 @@ def match(
     Matches are listed nearest first. By default MinHash finds nearly all texts with a similarity of at least
     0.65, which are then compared exactly. Fingerprints are held in memory, texts and ids in temporary files.
     """
+    from simhbase.deduplication.match import Corpus
     from simhbase.jobs.answers import AnsweredQueries
     from simhbase.jobs.lookups import answers_to
-    from simhbase.jobs.match import Corpus
 
     values = typed_fingerprints(fingerprints, inputs.options.fingerprint_base)
     inputs = documents_as_queries(inputs, others=bool(texts or fingerprints))

@@ -16,10 +16,10 @@ from simhbase.cli.consent import Consent, consent_options
 from simhbase.cli.inputs import DONE_WITH_REJECTS
 from simhbase.cli.options import command, converted, option, profile_options, seconds, store_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.corpus.outputs import OutputFile, files_in_place
+from simhbase.corpus.outputs.files import OutputFile, files_in_place
 from simhbase.errors import UsageError
-from simhbase.progress import show_progress
-from simhbase.wire import encode_any_text
+from simhbase.model.wire import encode_any_text
+from simhbase.process.progress import show_progress
 
 
 def _ttl(typed: str) -> int | Literal["never"]:

@@ -13,7 +13,7 @@ import click
 
 from simhbase.cli.output import fail
 from simhbase.errors import BadInput, UsageError
-from simhbase.moment import UNITS, at, milliseconds, milliseconds_to_come, now
+from simhbase.model.moment import UNITS, at, milliseconds, milliseconds_to_come, now
 
 if TYPE_CHECKING:
     from simhbase.corpus.record import Base
@@ -175,7 +175,7 @@ def part(text: str) -> Any:
 def typed_fingerprints(typed: Sequence[str], base: Base | None) -> list[int]:
     """Fingerprints in digits; without a base one of them must show it. Raises UsageError."""
     from simhbase.corpus.prepared import base_of, fingerprint_of
-    from simhbase.profile import TABLE_BITS
+    from simhbase.profile.profile import TABLE_BITS
 
     base = base or base_of(typed, TABLE_BITS, "fingerprints have")
     try:
@@ -200,7 +200,7 @@ def profile_options(function: Function) -> Function:
 
     @wraps(function)
     def with_profile(*args: Any, profile: str | None, settings: Sequence[str], **kwargs: Any) -> None:
-        from simhbase.profile_file import chosen_parameters
+        from simhbase.profile.file import chosen_parameters
 
         function(*args, profile=chosen_parameters(profile, settings), **kwargs)
 

@@ -19,8 +19,8 @@ from typing import Any, ClassVar, NoReturn, Protocol, TextIO, TypeVar
 import click
 
 from simhbase.errors import OutputFailed, UsageError
-from simhbase.logs import CONTROL
-from simhbase.model import Met
+from simhbase.model.values import Met
+from simhbase.process.logs import CONTROL
 
 Record = TypeVar("Record")
 
@@ -231,7 +231,7 @@ def discard(stream: TextIO) -> None:
 
 
 def _json(value: Any) -> bytes:
-    from simhbase import wire
+    from simhbase.model import wire
 
     return wire.encode_any_text(value)
 

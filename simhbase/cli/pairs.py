@@ -18,9 +18,9 @@ from simhbase.cli.options import (
 )
 from simhbase.cli.output import Output, results_option
 from simhbase.errors import UsageError
-from simhbase.model import Pair
-from simhbase.progress import show_progress
-from simhbase.thresholds import SIMILAR
+from simhbase.model.thresholds import SIMILAR
+from simhbase.model.values import Pair
+from simhbase.process.progress import show_progress
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -76,7 +76,7 @@ def pairs(
 def _of_corpus(
     inputs: Inputs, profile: Mapping[str, object], min_similarity: float | None, output: Output
 ) -> None:
-    from simhbase.jobs.pairs import pairs as find_pairs
+    from simhbase.deduplication.pairs import pairs as find_pairs
 
     inputs = or_stdin(shown(inputs, prints_results=True))
     with find_pairs(inputs, profile, min_similarity=min_similarity) as found:

@@ -71,7 +71,7 @@ def plan(
     """
     from simhbase.admin import plan as planning
     from simhbase.index import open_index
-    from simhbase.profile import make_profile
+    from simhbase.profile.profile import make_profile
 
     if sample is None:
         wanted = make_profile(profile)

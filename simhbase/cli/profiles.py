@@ -39,7 +39,7 @@ def profiles(output: Output) -> None:
     A profile defines how texts become fingerprints, and which match. Choose a preset or file with --profile,
     and change single parameters with --set, e.g. --profile classic --set k=2.
     """
-    from simhbase.profile import NAMES, PRESETS, make_profile
+    from simhbase.profile.profile import NAMES, PRESETS, make_profile
 
     simhash, minhash = (make_profile({"scheme": scheme}).describe() for scheme in ("simhash", "minhash"))
     output.summary(

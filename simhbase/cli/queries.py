@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from simhbase.cli.inputs import or_stdin, shown
 from simhbase.cli.output import Output, closeness, message, table
 from simhbase.corpus.names import STDIN
-from simhbase.model import Explanation, Lookup
+from simhbase.model.values import Explanation, Lookup
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs

@@ -29,8 +29,8 @@ from simhbase.errors import UsageError
 
 if TYPE_CHECKING:
     from simhbase.corpus.record import Format
-    from simhbase.jobs.dedup_report import DedupReport
-    from simhbase.jobs.load import LoadReport
+    from simhbase.deduplication.report import DedupReport
+    from simhbase.loads.load import LoadReport
 
     Report = DedupReport | LoadReport
 
@@ -119,7 +119,7 @@ def _on_spark(run: Callable[..., Report]) -> Function:
         **arguments: Any,
     ) -> None:
         from simhbase.corpus.record import InputOptions
-        from simhbase.jobs.spark.session import session_of
+        from simhbase.spark.session import session_of
 
         options = InputOptions(
             format=format, id_field=id_field, id_prefix=id_prefix, text_field=text_field, html=html
@@ -170,7 +170,7 @@ def dedup(**arguments: Any) -> DedupReport:
     The groups, and the order of documents, are those of 'simhbase dedup': by the files and their lines. A
     file is read in pieces, except one in gzip.
     """
-    from simhbase.jobs.spark.dedup_files import dedup_files
+    from simhbase.spark.dedup_files import dedup_files
 
     return dedup_files(**arguments)
 
@@ -206,7 +206,7 @@ def load(url: str, unique_only: bool, **arguments: Any) -> LoadReport:
     The store and the lists are those of 'simhbase load --unique-only', with the night as one batch. To
     resume a load that was stopped or killed, run the same command again.
     """
-    from simhbase.jobs.spark.load_files import load_files
+    from simhbase.spark.load_files import load_files
 
     if not unique_only:
         raise UsageError("Spark loads only documents without a stored match", parameter="unique_only")

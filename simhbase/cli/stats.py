@@ -10,7 +10,7 @@ import click
 from simhbase.cli.options import command, converted, option, part, store_option
 from simhbase.cli.output import Output, json_option
 from simhbase.errors import UsageError
-from simhbase.progress import show_progress
+from simhbase.process.progress import show_progress
 
 if TYPE_CHECKING:
     from simhbase.index.part import Part

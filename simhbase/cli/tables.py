@@ -177,8 +177,8 @@ def describe(url: str, profile_file: Path | None, consent: Consent, output: Outp
     status 'detailed' in the hbase shell has the sizes on disk. 'simhbase stats' counts documents and rows.
     """
     from simhbase.admin import tables as store_tables
-    from simhbase.corpus.outputs import files_in_place
-    from simhbase.profile_file import write_profile_file
+    from simhbase.corpus.outputs.files import files_in_place
+    from simhbase.profile.file import write_profile_file
     from simhbase.stores import is_in_hbase
 
     consent.require_replacing(files_in_place([profile_file]))

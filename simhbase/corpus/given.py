@@ -8,8 +8,8 @@ from typing import Any, Literal
 from simhbase.corpus.paths import LeftOut
 from simhbase.corpus.record import AS_GIVEN, Chunk, InputOptions, Raw, Reject, too_long
 from simhbase.corpus.sources import chunked, in_certain_base
-from simhbase.frames import Fields, GivenRow, Texts, text_rows
-from simhbase.progress import length
+from simhbase.model.frames import Fields, GivenRow, Texts, text_rows
+from simhbase.process.progress import length
 
 ROWS = "rows"
 

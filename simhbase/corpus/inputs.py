@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast, get_args
 
 from simhbase.corpus.names import FORMATS_OF_PAGES, STDIN, format_of
-from simhbase.corpus.outputs import (
+from simhbase.corpus.outputs.files import (
     NOTHING,
     STANDARD_OUTPUT,
     KeptBeginning,
@@ -27,14 +27,14 @@ from simhbase.corpus.record import Chunk, InputOptions, ReadItems
 from simhbase.corpus.rejects import Outcome, Rejects
 from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.errors import OutputFailed, UsageError
-from simhbase.machine import usable_threads
-from simhbase.parallel import require_some
-from simhbase.urls import MEANT_AS_URL, shown
+from simhbase.model.urls import MEANT_AS_URL, shown
+from simhbase.process.machine import usable_threads
+from simhbase.process.parallel import require_some
 
 if TYPE_CHECKING:
     from simhbase.corpus.given import GivenRows
     from simhbase.corpus.sources import Sources
-    from simhbase.frames import Documents, Texts
+    from simhbase.model.frames import Documents, Texts
 
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 BySource = Literal["folder", "file"]
@@ -71,7 +71,7 @@ class Inputs:
     def __post_init__(self) -> None:
         """Accepts Path objects, too, and a single path, for untyped callers."""
         if self.rows is not None:
-            from simhbase.frames import collected
+            from simhbase.model.frames import collected
 
             object.__setattr__(self, "rows", collected(self.rows))
         if self.paths and self.rows is not None:

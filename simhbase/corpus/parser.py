@@ -37,9 +37,9 @@ from simhbase.corpus.record import (
     Value,
 )
 from simhbase.errors import BadInput
-from simhbase.ids import IDS_ARE, id_of
 from simhbase.index.rows import id_problem
 from simhbase.index.tags import Tags, tags_problem
+from simhbase.model.ids import IDS_ARE, id_of
 from simhbase.text.html import extract_html
 
 

@@ -18,8 +18,8 @@ from simhbase.corpus.folders import Unread, Walk, is_folder, printable
 from simhbase.corpus.names import EXTENSIONS, SUFFIXES, format_of
 from simhbase.corpus.record import Format, Source, SourceReject
 from simhbase.errors import UsageError
+from simhbase.model.urls import MEANT_AS_URL, shown
 from simhbase.stores import BACKENDS
-from simhbase.urls import MEANT_AS_URL, shown
 
 if TYPE_CHECKING:
     from simhbase.corpus.remote import RemoteFile

@@ -16,8 +16,8 @@ from simhbase.corpus.record import Chunk, InputOptions, Raw, ReadItems, size_of
 from simhbase.corpus.rejects import Outcome
 from simhbase.corpus.sources import Sources
 from simhbase.corpus.watcher import Watcher
-from simhbase.machine import usable_processes
-from simhbase.parallel import map_in_threads
+from simhbase.process.machine import usable_processes
+from simhbase.process.parallel import map_in_threads
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -79,7 +79,7 @@ def extracted(
     if are_few:
         yield from rest
         return
-    from simhbase.workers import map_in_processes  # takes time to load
+    from simhbase.process.workers import map_in_processes  # takes time to load
 
     parser, has_pages = Parser(options), partial(_has_pages, is_html=options.html)
     number = usable_processes() if processes is None else processes

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from simhbase.corpus.outputs import OutputFile, reject_line
+from simhbase.corpus.outputs.files import OutputFile, reject_line
 from simhbase.corpus.record import Reject, SourceReject
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput

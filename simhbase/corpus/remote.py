@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any, BinaryIO, Literal, cast
 
 from simhbase.corpus.folders import Unread, printable
-from simhbase.corpus.parquet import MAGIC_BYTES, is_columnar
+from simhbase.corpus.formats.parquet import MAGIC_BYTES, is_columnar
 from simhbase.corpus.paths import (
     FoundSource,
     LeftOut,
@@ -24,7 +24,7 @@ from simhbase.corpus.paths import (
     taken_from_folder,
 )
 from simhbase.corpus.record import Format, Source, SourceReject
-from simhbase.urls import shown
+from simhbase.model.urls import shown
 
 STREAM_BYTES = 4 << 20  # per request for a file that is read sequentially
 BLOCK_BYTES, BLOCKS = 1 << 20, 16  # cache of a file with random access, as columns are read in parallel

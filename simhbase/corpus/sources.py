@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from simhbase.corpus.folders import printable
-from simhbase.corpus.formats import raw_records
+from simhbase.corpus.formats.parquet import MAGIC_BYTES, column_types, is_columnar, parquet_records
+from simhbase.corpus.formats.raw import raw_records
 from simhbase.corpus.names import STDIN, format_of
-from simhbase.corpus.parquet import MAGIC_BYTES, column_types, is_columnar, parquet_records
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import FoundSource, LeftOut, Listed, expand, local_path
 from simhbase.corpus.prepared import of_certain_base
 from simhbase.corpus.record import Chunk, Format, InputOptions, Raw, Reject, Source, SourceReject
 from simhbase.corpus.remote import expand_url
-from simhbase.packing import Rereadable
+from simhbase.text.packing import Rereadable
 
 CHUNK_RECORDS = 512
 CHUNK_BYTES = 1 << 20

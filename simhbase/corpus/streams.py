@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from simhbase.corpus.parquet import BINARY, MAGIC_BYTES, is_columnar
+from simhbase.corpus.formats.parquet import BINARY, MAGIC_BYTES, is_columnar
 from simhbase.corpus.record import TooLong
-from simhbase.packing import (
+from simhbase.text.encoding import is_wide
+from simhbase.text.packing import (
     PACKERS,
     SIGNATURE_BYTES,
     Rereadable,
@@ -19,7 +20,6 @@ from simhbase.packing import (
     peek,
     unpacked,
 )
-from simhbase.text.encoding import is_wide
 
 BOM = b"\xef\xbb\xbf"
 WARC_BEGIN = b"WARC/"

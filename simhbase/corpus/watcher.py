@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from simhbase.corpus.record import Reject
-from simhbase.progress import Advance, Progress, Total, no_progress
+from simhbase.process.progress import Advance, Progress, Total, no_progress
 
 
 class Watcher:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.join import Pairs
-from simhbase.slices import Numbers, bounded_slices, numbers_below, ranges
+from simhbase.process.slices import Numbers, bounded_slices, numbers_below, ranges
 
 Positions = tuple[Numbers, Numbers]  # left and right documents of pairs
 Choice = Callable[[Numbers, Numbers], NDArray[np.bool_]]  # which of m pairs to keep: bool (m,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.slices import Numbers
+from simhbase.process.slices import Numbers
 
 
 def merge_components(root: NDArray[np.int64], left: Numbers, right: Numbers) -> NDArray[np.int64]:

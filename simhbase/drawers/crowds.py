@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.join import Pairs, segments_by_table
 from simhbase.drawers.layout import Layout
-from simhbase.slices import Numbers, numbers_below
+from simhbase.process.slices import Numbers, numbers_below
 
 LARGE = 1024  # members; fewer are paired with each other
 NEAR = 0.1  # share of pairs of a crowd that are near, at least: others are cheaper to list

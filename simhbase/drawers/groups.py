@@ -20,8 +20,8 @@ from simhbase.drawers.join import Distinct, Pairs, distances, distinct
 from simhbase.drawers.scheme import Bounds, Distances, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.sketches import pair_mismatches
-from simhbase.progress import Progress, no_progress
-from simhbase.slices import Numbers, numbers_below
+from simhbase.process.progress import Progress, no_progress
+from simhbase.process.slices import Numbers, numbers_below
 
 PAIRS_AT_ONCE = 1 << 16
 SKETCHES_AT_ONCE = 1 << 14

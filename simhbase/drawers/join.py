@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from simhbase.drawers.layout import MAX_TABLES, SEGMENT_BITS, Layout, Run, layout, require_within_guarantee
 from simhbase.drawers.near_values import near_values, tables_within_three
 from simhbase.errors import UsageError
-from simhbase.progress import Progress, no_progress
-from simhbase.slices import Numbers, bounded_slices, numbers_below, ranges
+from simhbase.process.progress import Progress, no_progress
+from simhbase.process.slices import Numbers, bounded_slices, numbers_below, ranges
 
 WORD_BITS = 64
 BATCH_PAIRS = 1 << 20

@@ -12,7 +12,7 @@ from simhbase.drawers.join import distinct
 from simhbase.drawers.rowkeys import FLAG, segments_of
 from simhbase.drawers.scheme import Bounds, Distances, Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.slices import bounded_slices, ranges
+from simhbase.process.slices import bounded_slices, ranges
 
 CHUNK_ROWS = 1 << 20  # members of drawers compared at once
 INDEXED_AT_ONCE = 1 << 14

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from simhbase._core import Join
 from simhbase.drawers.layout import Run
-from simhbase.progress import Progress, counting
+from simhbase.process.progress import Progress, counting
 
 WORD_BITS = 64
 QUARTER = WORD_BITS // 4

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from simhbase.drawers.groups import Matcher
 from simhbase.drawers.join import Distinct, sharing_batches
 from simhbase.drawers.scheme import Distances
-from simhbase.model import Pair
-from simhbase.slices import Numbers
+from simhbase.model.values import Pair
+from simhbase.process.slices import Numbers
 
 _AT_ONCE = 1 << 16
 

@@ -33,9 +33,9 @@ from simhbase.fingerprint.batch import FingerprintBatch, to_int
 from simhbase.fingerprint.minhash import COUNTED, SketchParameters
 from simhbase.fingerprint.pipeline import TextFingerprint
 from simhbase.fingerprint.sketches import pair_mismatches
-from simhbase.progress import Progress, counting, no_progress
-from simhbase.slices import Numbers
-from simhbase.thresholds import SIMILAR
+from simhbase.model.thresholds import SIMILAR
+from simhbase.process.progress import Progress, counting, no_progress
+from simhbase.process.slices import Numbers
 
 Distances = NDArray[np.uint8] | NDArray[np.int64]
 

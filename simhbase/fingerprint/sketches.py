@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simhbase._core import mismatches
 from simhbase.fingerprint.minhash import SketchParameters
-from simhbase.slices import Numbers
+from simhbase.process.slices import Numbers
 from simhbase.text.hashing import GOLDEN, fmix64
 
 _COMPARED = 1 << 14  # sketches compared at once

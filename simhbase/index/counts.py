@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from simhbase.index import rows
 from simhbase.index.rows import parse_document
-from simhbase.model import Claim, Met
-from simhbase.moment import at
+from simhbase.model.moment import at
+from simhbase.model.values import Claim, Met
 from simhbase.stores.base import MET, Cell, Row, Store
 
 MOST = 10_000  # ids that are counted for a document

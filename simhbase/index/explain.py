@@ -19,8 +19,8 @@ from simhbase.index.reader import Led, Reader, expired_before, led_to, sketches_
 from simhbase.index.rows import PendingCell
 from simhbase.index.tags import required_tags
 from simhbase.index.writer import Known, known
-from simhbase.model import Candidate, Drawer, Explanation, Fingerprint, Match, Query, Verdict
-from simhbase.moment import milliseconds
+from simhbase.model.moment import milliseconds
+from simhbase.model.values import Candidate, Drawer, Explanation, Fingerprint, Match, Query, Verdict
 from simhbase.stores.base import DrawerRows, HintingStore, Store, keeps_hints
 
 MOST_CANDIDATES = 100

@@ -20,23 +20,10 @@ from numpy.typing import NDArray
 from simhbase.errors import PermanentError, ReadOnly, ShortTexts, TablesMissing, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
 from simhbase.fingerprint.pipeline import Fingerprinter
-from simhbase.frames import (
-    ClaimList,
-    Documents,
-    Fields,
-    GivenRow,
-    LookupList,
-    Texts,
-    chunks,
-    decided,
-    document_row,
-    document_rows,
-    shown,
-    text_rows,
-)
 from simhbase.index import rows
-from simhbase.index.claim import TIMEOUT, Claimed, Claimer, QueuedClaims, claimer_for
-from simhbase.index.claim_batch import NO_LOAD, ClaimKind, LoadRun
+from simhbase.index.claims.batch import NO_LOAD, ClaimKind, LoadRun
+from simhbase.index.claims.claim import TIMEOUT, Claimed, Claimer, QueuedClaims, claimer_for
+from simhbase.index.claims.selection import annotations_of
 from simhbase.index.counts import counts_of, note_pairs
 from simhbase.index.explain import explain
 from simhbase.index.mute import Hidden, MuteList, Name, require_valid
@@ -50,12 +37,26 @@ from simhbase.index.reader import (
     sketches_of,
 )
 from simhbase.index.rows import Entry
-from simhbase.index.selection import annotations_of
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
 from simhbase.index.tags import Tags, required_tags, tags_of
 from simhbase.index.writer import DocumentBatch, Writer, admitted, batch_of, known, known_in, writer_for
 from simhbase.metrics import Metrics, count_documents, timed
-from simhbase.model import (
+from simhbase.model.frames import (
+    ClaimList,
+    Documents,
+    Fields,
+    GivenRow,
+    LookupList,
+    Texts,
+    chunks,
+    decided,
+    document_row,
+    document_rows,
+    shown,
+    text_rows,
+)
+from simhbase.model.moment import at, milliseconds, milliseconds_to_come
+from simhbase.model.values import (
     AddReport,
     Claim,
     ClaimMode,
@@ -73,9 +74,8 @@ from simhbase.model import (
     StoredDocument,
     StoredPage,
 )
-from simhbase.moment import at, milliseconds, milliseconds_to_come
-from simhbase.profile import SHORT, TABLE_BITS, Profile, given_parameters, make_profile
-from simhbase.progress import Progress, counting, length, no_progress
+from simhbase.process.progress import Progress, counting, length, no_progress
+from simhbase.profile.profile import SHORT, TABLE_BITS, Profile, given_parameters, make_profile
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store
 from simhbase.text.difference import REPEATS_ITSELF, repeats_itself
@@ -744,7 +744,7 @@ class Index:
     def compare(self, left: str, right: str) -> Comparison:
         """Compare two texts under the index's profile, without reading the store. Raises UsageError for
         values that are not strings."""
-        from simhbase.comparison import compare_by
+        from simhbase.profile.comparison import compare_by
 
         return compare_by(self.profile, self.fingerprinter, left, right)
 

@@ -29,7 +29,7 @@ from typing import Any, Literal, Self
 import orjson
 
 from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, UsageError
-from simhbase.logs import logger
+from simhbase.process.logs import logger
 from simhbase.stores.base import Store, now
 from simhbase.stores.meta import Meta
 

@@ -14,8 +14,8 @@ import orjson
 
 from simhbase.errors import UsageError
 from simhbase.index import rows
-from simhbase.model import MOST_IN_NOTE, Fingerprint, Muted
-from simhbase.moment import at, since_epoch
+from simhbase.model.moment import at, since_epoch
+from simhbase.model.values import MOST_IN_NOTE, Fingerprint, Muted
 from simhbase.stores.base import Store
 from simhbase.stores.meta import Meta
 

@@ -30,9 +30,9 @@ from simhbase.index.rows import Entry
 from simhbase.index.tags import Tags, required_tags
 from simhbase.index.writer import Known, alive_since, batch_of, first_listed, first_sketch, known
 from simhbase.metrics import Metrics
-from simhbase.model import Fingerprint, Lookup, Match, Query
-from simhbase.moment import milliseconds
-from simhbase.slices import bounded_slices, ranges
+from simhbase.model.moment import milliseconds
+from simhbase.model.values import Fingerprint, Lookup, Match, Query
+from simhbase.process.slices import bounded_slices, ranges
 from simhbase.stores.base import (
     Cell,
     DrawerHits,

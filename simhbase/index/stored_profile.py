@@ -21,7 +21,7 @@ import orjson
 from simhbase.errors import ProfileMismatch, SchemaDiffers, StoreFailed, TablesMissing
 from simhbase.fingerprint.batch import to_int
 from simhbase.fingerprint.pipeline import Fingerprinter
-from simhbase.profile import NAMES, Profile
+from simhbase.profile.profile import NAMES, Profile
 from simhbase.stores.base import TTL_ROW, Store, keeps_hints
 from simhbase.stores.meta import Meta
 from simhbase.text.boilerplate import Boilerplate
@@ -49,7 +49,7 @@ _PIECE = 1 << 20  # HBase refuses cells over 10 MiB
 @lru_cache(maxsize=1)
 def probes() -> tuple[str, ...]:
     """Fixed texts whose fingerprints identify a pipeline."""
-    return tuple(orjson.loads((Path(__file__).parents[1] / "probes.json").read_bytes()))
+    return tuple(orjson.loads((Path(__file__).with_name("probes.json")).read_bytes()))
 
 
 def probe_answers(fingerprinter: Fingerprinter) -> list[str | None]:

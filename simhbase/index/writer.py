@@ -30,8 +30,8 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index import rows
 from simhbase.index.rows import Entry, Obsolete, State
 from simhbase.index.tags import Tags, tags_problem
-from simhbase.interrupt import defer_interrupts
-from simhbase.model import AddReport, Rejected
+from simhbase.model.values import AddReport, Rejected
+from simhbase.process.interrupt import defer_interrupts
 from simhbase.stores.base import AtomicStore, Changes, Row, Store, keeps_hints, now
 from simhbase.stores.checked import checked
 from simhbase.stores.strings import Strings, pairs

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 from simhbase.corpus.record import Reject
-from simhbase.model import Lookup
+from simhbase.model.values import Lookup
 
 
 class Answer(NamedTuple):

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Self
 
 from simhbase.drawers.threshold import RisingThreshold
-from simhbase.profile import SHORT, Profile
+from simhbase.profile.profile import SHORT, Profile
 
 FRAME = 30  # characters at the start or end of a text that others may share
 LEAST = 100  # texts: no hints for fewer

@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from simhbase._core import Units
 from simhbase.corpus.inputs import AnyOutcome, Inputs
 from simhbase.corpus.names import STDIN
-from simhbase.corpus.outputs import OutputFile
+from simhbase.corpus.outputs.files import OutputFile
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import local_path
 from simhbase.corpus.record import ReadItems, Reject
 from simhbase.corpus.rejects import Counts
 from simhbase.errors import BadInput, UsageError
 from simhbase.jobs.seen_ids import FirstSeen, SeenIds
-from simhbase.slices import bounded_slices
+from simhbase.process.slices import bounded_slices
 from simhbase.text.boilerplate import (
     WINDOW,
     Boilerplate,

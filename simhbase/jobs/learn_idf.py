@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.outputs import OutputFile
+from simhbase.corpus.outputs.files import OutputFile
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import ReadItems, Reject
 from simhbase.corpus.rejects import Counts

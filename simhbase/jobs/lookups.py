@@ -16,7 +16,7 @@ from simhbase.index.reader import IDS_LIMIT, LISTING_GROWTH
 from simhbase.jobs.answers import Answer
 from simhbase.jobs.pipeline import Batch, FingerprintSource, fingerprinting
 from simhbase.jobs.source_report import SourceCounts
-from simhbase.model import Lookup, Match, Query
+from simhbase.model.values import Lookup, Match, Query
 
 
 def stored_lookups(index: Index, batch: Batch, query: Query) -> list[Lookup]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from simhbase.model import AddReport, Claim, Fingerprint, Group, Lookup, Match, Muted, Stats
-from simhbase.wire import Problem
+from simhbase.model.values import AddReport, Claim, Fingerprint, Group, Lookup, Match, Muted, Stats
+from simhbase.model.wire import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from simhbase import wire
 from simhbase.index import Index
+from simhbase.model import wire
 from simhbase.online import asked, openapi
 from simhbase.online.around import Around
 from simhbase.online.calls import source

@@ -17,9 +17,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from simhbase.logs import CONTROL, logger
 from simhbase.online.failures import answer_to, request_id
 from simhbase.online.settings import Settings
+from simhbase.process.logs import CONTROL, logger
 
 _NEW_ID_BITS = 96  # unique but not secret, so the random module suffices
 _USABLE_ID = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from simhbase.errors import Overloaded, TimedOut
-from simhbase.joining import Turns
+from simhbase.process.joining import Turns
 
 T = TypeVar("T")
 

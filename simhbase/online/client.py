@@ -15,7 +15,6 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, SSLError
 
-from simhbase import wire
 from simhbase.errors import (
     AccessDenied,
     BadInput,
@@ -29,7 +28,8 @@ from simhbase.errors import (
     TimedOut,
     UsageError,
 )
-from simhbase.frames import (
+from simhbase.model import wire
+from simhbase.model.frames import (
     ClaimList,
     Documents,
     Fields,
@@ -41,7 +41,9 @@ from simhbase.frames import (
     document_rows,
     text_rows,
 )
-from simhbase.model import (
+from simhbase.model.moment import at, milliseconds, milliseconds_to_come, now
+from simhbase.model.urls import refuse_secret, shown
+from simhbase.model.values import (
     AddReport,
     Claim,
     ClaimMode,
@@ -57,10 +59,8 @@ from simhbase.model import (
     StoredDocument,
     StoredPage,
 )
-from simhbase.moment import at, milliseconds, milliseconds_to_come, now
 from simhbase.online import answers
 from simhbase.online.in_time import ResponseInTime
-from simhbase.urls import refuse_secret, shown
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 CONNECT_SECONDS = 5.0

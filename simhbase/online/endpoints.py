@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from simhbase.model import Comparison, Explanation, StoredDocument, StoredPage
+from simhbase.model.values import Comparison, Explanation, StoredDocument, StoredPage
 from simhbase.online import answers, asked
 from simhbase.online.service import Service
 from simhbase.online.tokens import Role

@@ -10,7 +10,6 @@ from http import HTTPStatus
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from simhbase import wire
 from simhbase.errors import (
     BadInput,
     Overloaded,
@@ -21,8 +20,9 @@ from simhbase.errors import (
     StoreUnreachable,
     TimedOut,
 )
-from simhbase.logs import logger
+from simhbase.model import wire
 from simhbase.online.answers import ErrorBody, Failed
+from simhbase.process.logs import logger
 
 _MOST_SAID = 2_000  # characters
 _UNTOLD = "the reason is in the service's log, under this request id"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import simhbase
-from simhbase import wire
+from simhbase.model import wire
 from simhbase.online import answers
 from simhbase.online.endpoints import JSON, JSON_LINES, Endpoint
 

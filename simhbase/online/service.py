@@ -18,16 +18,25 @@ from simhbase.admin import Administrator
 from simhbase.admin.stats import estimated_documents
 from simhbase.errors import Overloaded
 from simhbase.index import Index
-from simhbase.logs import logger
-from simhbase.model import Comparison, Explanation, Lookup, Moment, Query, Stats, StoredDocument, StoredPage
-from simhbase.moment import of_text
+from simhbase.model.moment import of_text
+from simhbase.model.values import (
+    Comparison,
+    Explanation,
+    Lookup,
+    Moment,
+    Query,
+    Stats,
+    StoredDocument,
+    StoredPage,
+)
 from simhbase.online import answers, asked
 from simhbase.online.calls import Calls, source, within
 from simhbase.online.failures import NotStored, TooLarge
 from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.settings import REQUEST_CHARACTERS, Settings
 from simhbase.online.shared import SharedLookups
-from simhbase.profile import SHORT
+from simhbase.process.logs import logger
+from simhbase.profile.profile import SHORT
 
 log = logger(__name__)
 

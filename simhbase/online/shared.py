@@ -1,4 +1,4 @@
-"""Lookups of many concurrent callers that share reads of the store (`simhbase/joining.py`), and the
+"""Lookups of many concurrent callers that share reads of the store (`simhbase/process/joining.py`), and the
 fingerprinting of their texts."""
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from simhbase.errors import Overloaded, TimedOut, UsageError
 from simhbase.index import Index
 from simhbase.index.reader import IDS_LIMIT
 from simhbase.index.tags import required_tags
-from simhbase.joining import OF_ALL, Queue, QueuedRequest
 from simhbase.metrics import timed
-from simhbase.model import Lookup, Query
+from simhbase.model.values import Lookup, Query
+from simhbase.process.joining import OF_ALL, Queue, QueuedRequest
 
 LARGEST_BATCH = 256  # lookups per read
 LARGEST_TEXTS = 1 << 20  # characters of their texts, unless one text has more

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from starlette.exceptions import HTTPException
 
 from simhbase.errors import UsageError
-from simhbase.logs import logger
+from simhbase.process.logs import logger
 
 Role = Literal["read", "write"]
 SHORTEST = 16  # characters

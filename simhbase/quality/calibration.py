@@ -16,7 +16,8 @@ from simhbase.corpus.rejects import Counts
 from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.drawers.components import merge_components
 from simhbase.errors import BadInput, UsageError
-from simhbase.profile import Profile, make_profile
+from simhbase.model.thresholds import RIGHT, RIGHT_SHORT, SIMILAR, SIMILAR_SHORT
+from simhbase.profile.profile import Profile, make_profile
 from simhbase.quality.changes import Finder, MatchedChange, by_dedup, by_store, matched_changes
 from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
@@ -38,7 +39,6 @@ from simhbase.quality.schemes import (
 )
 from simhbase.quality.truth import BINS, Quality, Truth
 from simhbase.text.jaccard import ShingleSets, shingle_sets
-from simhbase.thresholds import RIGHT, RIGHT_SHORT, SIMILAR, SIMILAR_SHORT
 
 LEAST_TEXTS = 100
 LEAST_GROUPS = 20  # groups of near-duplicates: pairs of one group are found all or none

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from simhbase.jobs.matching import MatchCriteria
-from simhbase.profile import Profile
+from simhbase.deduplication.matching import MatchCriteria
+from simhbase.profile.profile import Profile
 from simhbase.quality.intervals import Estimate, estimate
 from simhbase.quality.pairs import TextPairs
 from simhbase.quality.schemes import fingerprint_texts, pairs_found_by

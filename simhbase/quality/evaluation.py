@@ -14,8 +14,9 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.rejects import Counts
 from simhbase.errors import BadInput, UsageError
 from simhbase.index import Index, open_index
-from simhbase.model import Query
-from simhbase.profile import Profile, given_parameters, make_profile
+from simhbase.model.thresholds import RIGHT
+from simhbase.model.values import Query
+from simhbase.profile.profile import Profile, given_parameters, make_profile
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
 from simhbase.quality.pairs import TextPairs
 from simhbase.quality.report import TRUTHS
@@ -23,7 +24,6 @@ from simhbase.quality.sample import Sample, read_sample
 from simhbase.quality.schemes import fingerprint_texts, pairs_found_by
 from simhbase.quality.truth import Quality, Truth
 from simhbase.text.jaccard import shingle_sets
-from simhbase.thresholds import RIGHT
 
 BINS = ((0.0, 0.5), (0.5, 0.6), (0.6, 0.65), (0.65, 0.7), (0.7, 0.75), (0.75, 0.8), (0.8, 0.9), (0.9, 1.0))
 _AT_ONCE = 1000  # lookups in one read

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.errors import UsageError
+from simhbase.process.slices import bounded_slices, ranges
 from simhbase.quality.pairs import Positions, TextPairs
-from simhbase.slices import bounded_slices, ranges
 from simhbase.text.jaccard import ShingleSets
 
 _CHUNK_SHINGLES = 1 << 21  # shared shingles processed at once

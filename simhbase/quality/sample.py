@@ -32,7 +32,7 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.fingerprint.sketches import fingerprints
 from simhbase.jobs.pipeline import Batch, without_repeats
-from simhbase.profile import SHORT
+from simhbase.profile.profile import SHORT
 from simhbase.text.features import SHINGLES, FeatureOptions
 from simhbase.text.jaccard import PAIRS
 

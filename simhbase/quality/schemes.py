@@ -18,8 +18,8 @@ from simhbase.drawers.scheme import Distances, MinHashScheme, Scheme, SimHashSch
 from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.sketches import pair_mismatches
-from simhbase.parallel import map_in_threads
-from simhbase.profile import REACH, Profile, make_profile
+from simhbase.process.parallel import map_in_threads
+from simhbase.profile.profile import REACH, Profile, make_profile
 from simhbase.quality.pairs import TextPairs
 from simhbase.quality.truth import DrawerSizes, drawers
 from simhbase.text.features import FeatureOptions

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.components import merge_components
+from simhbase.model.thresholds import SIMILAR
 from simhbase.quality.intervals import Estimate, estimate
 from simhbase.quality.pairs import Positions, TextPairs
 from simhbase.quality.sample import Sample
-from simhbase.thresholds import SIMILAR
 
 BINS = ((SIMILAR, 0.7), (0.7, 0.75), (0.75, 0.8), (0.8, 0.9), (0.9, 1.0))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import ModuleType
 
 from simhbase.errors import UsageError
+from simhbase.model.urls import refuse_secret, shown
 from simhbase.stores.base import Access, NoteDamage, Store
-from simhbase.urls import refuse_secret, shown
 
 BACKENDS = {
     "memory": "simhbase.stores.memory",

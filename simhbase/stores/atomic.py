@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from simhbase.drawers.layout import Layout
 from simhbase.errors import TablesMissing
-from simhbase.progress import Progress, no_progress
+from simhbase.process.progress import Progress, no_progress
 from simhbase.stores.base import (
     ATOMIC_TABLES,
     LARGEST_COMMIT,

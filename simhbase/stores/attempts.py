@@ -7,7 +7,7 @@ import random
 import threading
 import time
 
-from simhbase.logs import logger
+from simhbase.process.logs import logger
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds
 SILENT_SECONDS = 2.0  # length of an outage after which a warning is logged, and calls may fail at once

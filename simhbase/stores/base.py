@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.layout import Layout
 from simhbase.drawers.rowkeys import PREFIX_BYTES
-from simhbase.model import Size
-from simhbase.moment import now as now
-from simhbase.progress import Progress, no_progress
+from simhbase.model.moment import now as now
+from simhbase.model.values import Size
+from simhbase.process.progress import Progress, no_progress
 from simhbase.stores.strings import Strings
 
 T = TypeVar("T")

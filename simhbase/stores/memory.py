@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
-from simhbase.model import Size
-from simhbase.slices import bounded_slices, ranges
+from simhbase.model.values import Size
+from simhbase.process.slices import bounded_slices, ranges
 from simhbase.stores.arrays import (
     after_key,
     columns_of,

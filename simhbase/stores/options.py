@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simhbase.errors import UsageError
-from simhbase.urls import shown
+from simhbase.model.urls import shown
 
 DEFAULT_CONNECTIONS, MOST_CONNECTIONS = 8, 64
 DEFAULT_TIMEOUT, LONGEST_TIMEOUT = 60, 1_000_000

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from simhbase._core import Dictionary, build_dictionary
 from simhbase.errors import BadInput
-from simhbase.logs import logger
+from simhbase.process.logs import logger
 from simhbase.text.dictionary import model, opened
 
 _STATES = "BEMS"

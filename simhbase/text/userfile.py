@@ -6,10 +6,10 @@ from io import BytesIO
 from pathlib import Path
 
 from simhbase.errors import BadInput
-from simhbase.packing import Rereadable, Unreadable, unpacked
+from simhbase.model.urls import shown
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import IdfTable
-from simhbase.urls import shown
+from simhbase.text.packing import Rereadable, Unreadable, unpacked
 
 
 def read_table(path: Path) -> IdfTable:

@@ -13,7 +13,7 @@ from typing import Any
 
 from simhbase.index import open_index
 from simhbase.index.stored_profile import write_profile
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores import create_store, open_store
 from simhbase.stores.hbase.tools import VARIABLE
 from tests.adversary import postgresql, redis, rocksdb

@@ -19,7 +19,7 @@ from simhbase.admin.vacuum import Vacuum
 from simhbase.errors import PermanentError, RetryableError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.model import Claim
+from simhbase.model.values import Claim
 from simhbase.stores import atomic
 from simhbase.stores.base import Access, now
 from simhbase.stores.hbase import clocks

@@ -22,7 +22,7 @@ import orjson
 from datasketch import MinHash, MinHashLSH
 from simhash import Simhash, SimhashIndex
 
-from simhbase.profile import make_profile
+from simhbase.profile.profile import make_profile
 from simhbase.quality.changes import by_dedup, by_store
 from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.pairs import TextPairs

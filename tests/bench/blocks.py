@@ -18,7 +18,7 @@ import numpy as np
 
 from simhbase.drawers.rowkeys import PREFIX_BYTES, prefixes
 from simhbase.index import open_index
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import Store
 from simhbase.stores.hbase import create_tables

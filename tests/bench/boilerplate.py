@@ -15,12 +15,12 @@ from simhbase.drawers.rowkeys import segments_of
 from simhbase.drawers.scheme import MinHashScheme, least_estimate
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.jobs.learn_boilerplate import coverage_of, learn, total_coverage
-from simhbase.profile import Profile
+from simhbase.model.thresholds import RIGHT, SIMILAR
+from simhbase.profile.profile import Profile
 from simhbase.quality.pairs import TextPairs
 from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts
 from simhbase.quality.truth import BINS, DrawerSizes, Truth, bin_name, drawers
 from simhbase.text.boilerplate import Boilerplate
-from simhbase.thresholds import RIGHT, SIMILAR
 from tests.bench.report import Cell, Table, shown
 
 SHARES = (0.01, 0.001)

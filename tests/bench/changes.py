@@ -10,7 +10,7 @@ from time import perf_counter
 
 import orjson
 
-from simhbase.profile import make_profile
+from simhbase.profile.profile import make_profile
 from simhbase.quality.changes import (
     TEXTS,
     Finder,

@@ -21,15 +21,15 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import InputOptions
 from simhbase.errors import TablesMissing
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.claim import BatchClaimer, Claimed, Claimer, QueuedClaims
-from simhbase.index.claim_batch import ClaimContext, ClaimKind
+from simhbase.index.claims.batch import ClaimContext, ClaimKind
+from simhbase.index.claims.claim import BatchClaimer, Claimed, Claimer, QueuedClaims
 from simhbase.index.reader import Reader
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import DocumentBatch, writer_for
-from simhbase.jobs.load import load
-from simhbase.model import Claim
+from simhbase.loads.load import load
+from simhbase.model.values import Claim
 from simhbase.online.client import Client
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import HintingStore, Store
 from simhbase.stores.hbase import create_tables

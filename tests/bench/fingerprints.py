@@ -15,8 +15,8 @@ from rensa import RMinHash
 import simhbase
 from simhbase.fingerprint.minhash import SLOTS
 from simhbase.fingerprint.pipeline import Fingerprinter
-from simhbase.parallel import map_in_threads
-from simhbase.profile import Profile, make_profile
+from simhbase.process.parallel import map_in_threads
+from simhbase.profile.profile import Profile, make_profile
 from simhbase.text.normalise import normalise
 from tests import reference
 from tests.bench.report import Cell, Table, interleaved, peak_memory_mb

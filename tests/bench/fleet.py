@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from simhbase.errors import TablesMissing
 from simhbase.index import Index, open_index
-from simhbase.model import Document
-from simhbase.profile import Profile
+from simhbase.model.values import Document
+from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store
 from simhbase.stores.hbase import create_tables
 from simhbase.stores.hbase.schema import Options

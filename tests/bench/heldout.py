@@ -15,8 +15,9 @@ import simhbase
 from simhbase import Document
 from simhbase.drawers.components import merge_components
 from simhbase.errors import BadInput
-from simhbase.model import Query
-from simhbase.profile import make_profile
+from simhbase.model.thresholds import RIGHT, SIMILAR
+from simhbase.model.values import Query
+from simhbase.profile.profile import make_profile
 from simhbase.quality.calibration import (
     OF_SHORT_TEXTS,
     Calibration,
@@ -33,7 +34,6 @@ from simhbase.quality.pairs import TextPairs
 from simhbase.quality.sample import Sample
 from simhbase.quality.truth import Truth
 from simhbase.text.jaccard import shingle_sets
-from simhbase.thresholds import RIGHT, SIMILAR
 from tests.bench.quality import CORPORA, sampled, threads
 from tests.bench.report import Cell, Table, shown
 from tests.bench.short import read_items

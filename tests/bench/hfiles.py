@@ -25,9 +25,9 @@ from simhbase.drawers.rowkeys import KEY_BYTES, encode
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.index.writer import DocumentBatch
-from simhbase.jobs.hfiles import HFileLoad
-from simhbase.jobs.load import load
-from simhbase.profile import Profile
+from simhbase.loads.hfiles import HFileLoad
+from simhbase.loads.load import load
+from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store
 from simhbase.stores.hbase import HBaseStore, create_tables
 from simhbase.stores.hbase.hfiles import HFiles, buckets_for, even_borders

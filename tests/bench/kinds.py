@@ -18,13 +18,13 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 from simhbase.errors import BadInput
-from simhbase.profile import PRESETS, Profile, make_profile
+from simhbase.model.thresholds import RIGHT, SIMILAR
+from simhbase.profile.profile import PRESETS, Profile, make_profile
 from simhbase.quality.calibration import Goal, find_truth
 from simhbase.quality.sample import Sample
 from simhbase.quality.schemes import fingerprint_texts, pairs_found_by
 from simhbase.quality.truth import Truth
 from simhbase.text.jaccard import shingle_sets
-from simhbase.thresholds import RIGHT, SIMILAR
 from tests.bench.quality import CORPORA, sampled
 from tests.bench.report import Cell, Table, shown
 from tests.bench.short import read_items

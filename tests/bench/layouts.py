@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.profile import Profile
-from simhbase.progress import no_progress
+from simhbase.process.progress import no_progress
+from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store
 from simhbase.stores.hbase import create_tables
 from simhbase.stores.hbase.schema import INDEX, Options

@@ -17,7 +17,7 @@ import orjson
 from numpy.typing import NDArray
 
 from simhbase.drawers.threshold import RisingThreshold
-from simhbase.profile import Profile, make_profile
+from simhbase.profile.profile import Profile, make_profile
 from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.pairs import TextPairs
 from simhbase.quality.schemes import BY_LENGTH as PRESET

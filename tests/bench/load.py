@@ -17,8 +17,8 @@ import numpy as np
 
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import InputOptions
-from simhbase.jobs import load as load_job
-from simhbase.jobs.checkpoints import Checkpoints
+from simhbase.loads import load as load_job
+from simhbase.loads.checkpoints import Checkpoints
 from tests.bench.report import Cell, Table
 from tests.reference import documents
 

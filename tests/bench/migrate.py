@@ -11,7 +11,7 @@ import numpy as np
 
 from simhbase.admin.migrate import COPIED_AT_ONCE, Migration
 from simhbase.index import open_index
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores.rocksdb.store import BATCH_ROWS
 from tests.bench.report import Cell, Table
 

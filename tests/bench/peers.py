@@ -27,7 +27,7 @@ import simhbase
 from simhbase.drawers.memory_index import MemoryIndex
 from simhbase.errors import TablesMissing
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store
 from tests.bench import peer_program
 from tests.bench.peer_program import InMemory

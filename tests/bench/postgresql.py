@@ -12,7 +12,7 @@ import simhbase
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import PREFIX_BYTES, prefixes
 from simhbase.index import Index
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from tests.bench.report import Cell, Table
 from tests.postgresql import PostgreSQL
 from tests.services import started

@@ -14,6 +14,7 @@ from time import perf_counter
 
 import orjson
 
+from simhbase.model.thresholds import SIMILAR
 from simhbase.quality.calibration import Calibration, Figures, Goal, recommend
 from simhbase.quality.intervals import Estimate
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
@@ -24,7 +25,6 @@ from simhbase.quality.sample import Sample, Sampler, document_keys
 from simhbase.quality.truth import BINS, Truth, bin_name
 from simhbase.text.jaccard import shingle_sets
 from simhbase.text.normalise import normalise
-from simhbase.thresholds import SIMILAR
 from tests.bench import lengths, short, weights
 from tests.bench.boilerplate import boilerplate
 from tests.bench.report import Cell, Table, shown

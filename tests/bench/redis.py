@@ -16,7 +16,7 @@ from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import PREFIX_BYTES, prefixes
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from tests.bench.report import Cell, Table
 from tests.redis import Redis
 from tests.services import started

@@ -26,7 +26,7 @@ import simhbase
 from simhbase.admin.plan import TEXTS_PER_SECOND, Needs, plan, spread_of
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store
 from simhbase.stores.hbase import create_tables
 from simhbase.stores.hbase.schema import Options

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
-from simhbase.profile import make_profile
+from simhbase.profile.profile import make_profile
 from tests.bench.report import Cell, Table
 
 SCRIPTS = {"Thai": ("tha", "th"), "Lao": ("lao", "lo"), "Khmer": ("khm", "km"), "Burmese": ("mya", "my")}

@@ -15,9 +15,9 @@ import numpy as np
 
 from simhbase.errors import TablesMissing
 from simhbase.index import Index, open_index
-from simhbase.model import Document
+from simhbase.model.values import Document
 from simhbase.online.shared import SharedLookups
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store
 from simhbase.stores.hbase import create_tables
 from simhbase.stores.hbase.schema import Options

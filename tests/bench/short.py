@@ -14,7 +14,9 @@ from time import perf_counter
 import numpy as np
 import orjson
 
-from simhbase.profile import ALL_LENGTHS, Profile, make_profile
+from simhbase.model.thresholds import RIGHT as RIGHT_IF_LONG
+from simhbase.model.thresholds import SIMILAR
+from simhbase.profile.profile import ALL_LENGTHS, Profile, make_profile
 from simhbase.quality import truth as bins
 from simhbase.quality.calibration import Goal, measured
 from simhbase.quality.exact_join import similar_pairs
@@ -33,8 +35,6 @@ from simhbase.text.extractor import Extractor
 from simhbase.text.features import SHINGLES, FeatureOptions
 from simhbase.text.jaccard import ShingleSets, shingle_sets
 from simhbase.text.normalise import normalise
-from simhbase.thresholds import RIGHT as RIGHT_IF_LONG
-from simhbase.thresholds import SIMILAR
 from tests.bench.report import Cell, Table, shown
 from tests.reference import DATA
 from tests.short import sentence_pairs

@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from tests import reference
 
 MODEL = Path(__file__).with_name("news.npz")  # of 94,421 items of Chinese television news

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import simhbase
-from simhbase.jobs import spark
+from simhbase import spark
 from tests import reference
 from tests.bench.report import Table
 from tests.command_line import write_lines

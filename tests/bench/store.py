@@ -20,7 +20,7 @@ from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.reader import DRAWER_LIMIT, Reader
 from simhbase.index.writer import AtomicWriter, DocumentBatch
-from simhbase.model import Lookup
+from simhbase.model.values import Lookup
 from simhbase.stores import create_store
 from simhbase.stores.arrays import to_bytes
 from simhbase.stores.base import LARGEST_COMMIT

@@ -14,14 +14,14 @@ from time import perf_counter
 import numpy as np
 import orjson
 
-from simhbase.profile import make_profile
+from simhbase.model.thresholds import RIGHT
+from simhbase.profile.profile import make_profile
 from simhbase.quality.calibration import Goal, measured
 from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.sample import Sample
 from simhbase.quality.schemes import fingerprint_texts, simhash_settings
 from simhbase.quality.truth import BINS, Truth, bin_name
 from simhbase.text.jaccard import shingle_sets
-from simhbase.thresholds import RIGHT
 from tests.bench.report import Cell, Table, shown
 from tests.reference import DATA
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES
-from simhbase.model import Size
+from simhbase.model.values import Size
 from simhbase.stores.base import HintingRecords, Records, Store
 
 

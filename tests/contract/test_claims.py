@@ -14,7 +14,7 @@ from simhbase import Document, Index, Profile
 from simhbase.admin.vacuum import DAY, Vacuum
 from simhbase.errors import Conflict, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.claim_batch import ClaimBatch, ClaimContext, ClaimKind
+from simhbase.index.claims.batch import ClaimBatch, ClaimContext, ClaimKind
 from simhbase.index.rows import BATCH_ROWS, BEHIND_BATCH_ROWS, document_key
 from simhbase.stores.base import HintingStore
 from tests.claiming import claims_of

@@ -98,7 +98,7 @@ def test_a_claim_that_crashed_before_it_was_counted_is_counted_when_it_is_repeat
         raise StoreFailed("the process ends here")
 
     with monkeypatch.context() as patched:
-        patched.setattr("simhbase.index.claim.note_refused", crash)
+        patched.setattr("simhbase.index.claims.claim.note_refused", crash)
         with pytest.raises(StoreFailed, match="ends here"):
             index.claim_many([Document("b", SHOUTED), Document("c", OTHER)])
     claims = index.claim_many([Document("b", SHOUTED), Document("c", OTHER)])

@@ -15,8 +15,8 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, reader
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import REFRESHED, AtomicWriter, DocumentBatch, known
-from simhbase.model import Document
-from simhbase.profile import Profile
+from simhbase.model.values import Document
+from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.base import now
 from simhbase.stores.meta import Meta

@@ -12,8 +12,8 @@ from simhbase.index import Index
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import AtomicWriter, HintingWriter, writer_for
-from simhbase.model import Query
-from simhbase.profile import Profile
+from simhbase.model.values import Query
+from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.base import Store, keeps_hints, now
 from tests.contract.conftest import kind_called

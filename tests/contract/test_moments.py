@@ -12,9 +12,9 @@ from simhbase.errors import UsageError
 from simhbase.index import Index, open_index
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import writer_for
-from simhbase.model import Query
-from simhbase.moment import milliseconds, milliseconds_to_come
-from simhbase.profile import Profile
+from simhbase.model.moment import milliseconds, milliseconds_to_come
+from simhbase.model.values import Query
+from simhbase.profile.profile import Profile
 from simhbase.stores.base import Store, keeps_hints, now
 from tests.contract.conftest import Backend
 from tests.kept import vacuumed

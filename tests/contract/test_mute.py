@@ -12,11 +12,11 @@ import simhbase
 from simhbase import Document, Index, Profile, SharedLookups
 from simhbase.errors import ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import selection
+from simhbase.index.claims import selection
 from simhbase.index.mute import READ_AGAIN, MuteList
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.model import Muted
-from simhbase.moment import at
+from simhbase.model.moment import at
+from simhbase.model.values import Muted
 from simhbase.stores import create_store
 from simhbase.stores.base import now
 from tests.command_line import texts

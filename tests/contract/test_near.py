@@ -18,8 +18,8 @@ from simhbase.index.mute import Hidden
 from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.metrics import Metrics
-from simhbase.model import Lookup, Match, Query
-from simhbase.profile import Profile
+from simhbase.model.values import Lookup, Match, Query
+from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.base import now
 from tests.contract.conftest import kind_called, with_profiles

@@ -23,8 +23,8 @@ from simhbase.errors import ProfileMismatch, StoreFailed
 from simhbase.index import Index
 from simhbase.index.rows import document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.model import Document
-from simhbase.profile import Profile
+from simhbase.model.values import Document
+from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.base import RecordTable, keeps_hints
 from tests.command_line import texts
@@ -97,7 +97,7 @@ def remove(index: Index, table: RecordTable, key: bytes) -> None:
     index.store.records(table).delete([key], [cell.version])
 
 
-def fingerprint_of(index: Index, name: str) -> simhbase.model.Fingerprint:
+def fingerprint_of(index: Index, name: str) -> simhbase.model.values.Fingerprint:
     (found,) = index.fingerprints([name])
     assert found is not None
     return found

@@ -13,7 +13,7 @@ from simhbase.index import open_index
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import writer_for
-from simhbase.model import Query
+from simhbase.model.values import Query
 from simhbase.stores import create_store
 from simhbase.stores.base import Store, keeps_hints, now
 from tests.command_line import texts

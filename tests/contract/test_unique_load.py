@@ -10,7 +10,7 @@ from simhbase import Profile
 from simhbase.corpus import sources
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.watcher import Watcher
-from simhbase.jobs import load
+from simhbase.loads import load
 from tests.contract.conftest import Backend
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import simhbase
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.outputs import OutputFile
+from simhbase.corpus.outputs.files import OutputFile
 from simhbase.errors import OutputFailed
 from tests.command_line import (
     COMMAND,
@@ -189,7 +189,7 @@ def test_too_few_open_files_are_named(tmp_path, monkeypatch):
     def refused(job):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr("simhbase.jobs.load.loading", refused)
+    monkeypatch.setattr("simhbase.loads.load.loading", refused)
     done = run("load", "a.jsonl", *STORE, cwd=tmp_path)
     assert done.returncode == 1
     assert b"Too many open files: allow more, for example with 'ulimit -n 1024'" in done.stderr

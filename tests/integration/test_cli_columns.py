@@ -16,10 +16,10 @@ import pytest
 from pyarrow import parquet
 
 import simhbase
-from simhbase.corpus import parquet_output
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.outputs import KeptBeginning
-from simhbase.corpus.unique_output import unique_file, unique_is_finished
+from simhbase.corpus.outputs import parquet as parquet_output
+from simhbase.corpus.outputs.files import KeptBeginning
+from simhbase.corpus.outputs.unique import unique_file, unique_is_finished
 from simhbase.errors import OutputFailed
 from tests.command_line import read_lines, result, run, texts, write_lines
 

@@ -20,7 +20,7 @@ import simhbase
 from simhbase.admin.check import Checker
 from simhbase.cli import COMMANDS, cli
 from simhbase.index.rows import Entry, document_id
-from simhbase.interrupt import defer_interrupts
+from simhbase.process.interrupt import defer_interrupts
 from tests.command_line import (
     COMMAND,
     documents,

@@ -10,7 +10,7 @@ from pyarrow import parquet
 import simhbase
 from simhbase.corpus.inputs import Inputs
 from simhbase.errors import UsageError
-from simhbase.jobs.load_job import Load
+from simhbase.loads.job import Load
 from simhbase.stores.rocksdb import RocksStore
 from simhbase.stores.rocksdb import store as store_module
 from tests.command_line import read_lines, result, run, texts

@@ -18,7 +18,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index.reader import Reader
 from simhbase.index.writer import AtomicWriter, DocumentBatch, known
-from simhbase.model import Query
+from simhbase.model.values import Query
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Store
 from simhbase.stores.rocksdb.note import NOTE

@@ -22,8 +22,8 @@ from simhbase.corpus.watcher import Watcher
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import encode
 from simhbase.errors import StoreFailed, UsageError
-from simhbase.jobs import load as load_job
-from simhbase.progress import Advance, Total
+from simhbase.loads import load as load_job
+from simhbase.process.progress import Advance, Total
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Changes
 from simhbase.stores.hbase.schema import TABLES

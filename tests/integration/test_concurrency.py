@@ -19,7 +19,7 @@ from simhbase.index import rows
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry
 from simhbase.index.writer import AtomicWriter, DocumentBatch
-from simhbase.model import Lookup, Query
+from simhbase.model.values import Lookup, Query
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import AtomicStore, Changes, Store
 from simhbase.stores.rocksdb import database

@@ -15,7 +15,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.rows import listing_key
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import AtomicWriter, DocumentBatch
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.base import AtomicStore
 from simhbase.stores.rocksdb import database

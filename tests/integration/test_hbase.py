@@ -17,7 +17,7 @@ from simhbase.errors import ReadOnly, StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.reader import Reader
 from simhbase.index.writer import DocumentBatch, HintingWriter
-from simhbase.model import Query
+from simhbase.model.values import Query
 from simhbase.stores import open_store
 from simhbase.stores.base import Cell, now
 from simhbase.stores.hbase import HBaseStore

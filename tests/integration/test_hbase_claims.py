@@ -22,11 +22,11 @@ from simhbase.admin import vacuum
 from simhbase.admin.vacuum import Vacuum
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
-from simhbase.index.claim_batch import LEASE
+from simhbase.index.claims.batch import LEASE
 from simhbase.index.stored_profile import write_profile
-from simhbase.jobs.load import load
-from simhbase.model import Claim
-from simhbase.profile import Profile
+from simhbase.loads.load import load
+from simhbase.model.values import Claim
+from simhbase.profile.profile import Profile
 from simhbase.stores import open_store
 from tests.claimed import (
     PATIENCE,

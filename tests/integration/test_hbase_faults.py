@@ -24,7 +24,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import load_log, open_index
 from simhbase.index.rows import document_key, listing_key
 from simhbase.index.stored_profile import write_profile
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores import open_store
 from simhbase.stores.base import now
 from simhbase.stores.hbase import specification

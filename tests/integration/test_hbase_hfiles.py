@@ -31,15 +31,15 @@ from simhbase.drawers.rowkeys import KEY_BYTES, encode
 from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.index.claim_batch import TOKEN_BYTES
+from simhbase.index.claims.batch import TOKEN_BYTES
 from simhbase.index.load_log import LoadState
 from simhbase.index.rows import PendingCell, document_key
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import DocumentBatch, HintingWriter
-from simhbase.jobs import hfiles as job
-from simhbase.jobs import load as load_job
-from simhbase.jobs.hfiles_unique import UniqueDocuments
-from simhbase.profile import Profile
+from simhbase.loads import hfiles as job
+from simhbase.loads import load as load_job
+from simhbase.loads.hfiles_unique import UniqueDocuments
+from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import now
 from simhbase.stores.hbase import HBaseStore, administration, create_tables

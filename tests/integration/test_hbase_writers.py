@@ -23,7 +23,7 @@ from simhbase.index import Index, open_index
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import CHANCE, DocumentBatch, HintingWriter
-from simhbase.profile import Profile, make_profile
+from simhbase.profile.profile import Profile, make_profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import now
 from simhbase.stores.hbase import clocks, create_tables

@@ -14,7 +14,7 @@ from simhbase.errors import ProfileMismatch, ReadOnly, TablesMissing, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.reader import Reader
-from simhbase.model import Query
+from simhbase.model.values import Query
 from tests import reference
 
 NEWS = "国务院总理主持召开常务会议，研究部署进一步促进就业和稳定物价的政策措施，听取有关部门工作汇报。"

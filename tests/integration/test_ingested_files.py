@@ -19,7 +19,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import writer as writing
 from simhbase.index.reader import Reader
 from simhbase.index.writer import AtomicWriter, DocumentBatch
-from simhbase.model import Query
+from simhbase.model.values import Query
 from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.base import Store
 from simhbase.stores.rocksdb import RocksStore, ingestion

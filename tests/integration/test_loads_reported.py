@@ -11,9 +11,9 @@ import pytest
 import simhbase
 from simhbase.corpus.inputs import Inputs
 from simhbase.index import open_index
-from simhbase.jobs import load as load_job
-from simhbase.jobs.load import loading
-from simhbase.jobs.load_job import Load
+from simhbase.loads import load as load_job
+from simhbase.loads.job import Load
+from simhbase.loads.load import loading
 from tests.integration.test_resumed_loads import corpus, loads
 from tests.stopping import Crash
 

@@ -14,7 +14,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.sketches import fingerprints as fingerprints_of
 from simhbase.index.reader import DRAWER_LIMIT, Reader
-from simhbase.model import Query
+from simhbase.model.values import Query
 from simhbase.stores import create_store
 from simhbase.stores.base import PART_ROWS, Cell, DrawerRows, Store
 from simhbase.stores.checked import checked

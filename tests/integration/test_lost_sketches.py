@@ -10,7 +10,7 @@ from simhbase.index import Index
 from simhbase.index.rows import Entry, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import AtomicWriter
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
 from tests.command_line import texts
 from tests.content import content

@@ -40,7 +40,7 @@ def test_the_wheel_holds_the_package_whole(wheel_files: set[str]) -> None:
         path for path in (ROOT / "simhbase").rglob("*") if path.is_file() and "__pycache__" not in path.parts
     ]
     assert {str(path.relative_to(ROOT)) for path in package} - wheel_files == set()
-    assert {"simhbase/py.typed", "simhbase/probes.json"} <= wheel_files
+    assert {"simhbase/py.typed", "simhbase/index/probes.json"} <= wheel_files
 
 
 def test_the_wheel_holds_the_pages_that_help_names(wheel_files: set[str]) -> None:

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from simhbase.errors import SimhbaseError, UsageError
-from simhbase.parallel import AHEAD, AHEAD_SIZE, map_in_threads
-from simhbase.workers import map_in_processes
+from simhbase.process.parallel import AHEAD, AHEAD_SIZE, map_in_threads
+from simhbase.process.workers import map_in_processes
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 REPOSITORY = Path(__file__).parents[2]
@@ -283,7 +283,7 @@ def test_fewer_than_one_thread_or_process_is_refused():
 SLEEPERS = """
 import os, sys, time
 from pathlib import Path
-from simhbase.workers import map_in_processes
+from simhbase.process.workers import map_in_processes
 
 def sleep(numbers):
     Path(sys.argv[1], str(os.getpid())).touch()

@@ -14,7 +14,7 @@ import simhbase
 from simhbase.errors import StoreFailed, StoreUnreachable
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store
 from tests.pgbouncer import Pooler, pooling
 from tests.postgresql import PostgreSQL

@@ -19,8 +19,8 @@ import simhbase
 from simhbase.errors import StoreBusy, StoreFailed, StoreUnreachable, TablesMissing, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.model import Claim
-from simhbase.profile import Profile
+from simhbase.model.values import Claim
+from simhbase.profile.profile import Profile
 from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.postgresql.client import Client
 from simhbase.stores.postgresql.failures import translated

@@ -12,7 +12,7 @@ import pytest
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions
 from simhbase.corpus.sources import Sources
-from simhbase.workers import map_in_processes
+from simhbase.process.workers import map_in_processes
 from tests.command_line import run
 from tests.hostile import REPEATED, page_of
 

@@ -26,7 +26,7 @@ from simhbase.errors import (
 )
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.base import AtomicStore
 from simhbase.stores.redis.client import translated

@@ -18,8 +18,8 @@ from simhbase.admin.removal import Removal
 from simhbase.errors import StoreFailed, StoreUnreachable, TablesMissing
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.model import Document
-from simhbase.profile import Profile
+from simhbase.model.values import Document
+from simhbase.profile.profile import Profile
 from simhbase.stores import create_store, drop_store
 from simhbase.stores.base import Access, AtomicStore
 from simhbase.stores.redis.store import RedisStore

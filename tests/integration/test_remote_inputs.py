@@ -11,7 +11,7 @@ import pytest
 
 from simhbase.corpus import sources
 from simhbase.index import open_index
-from simhbase.jobs import load as load_job
+from simhbase.loads import load as load_job
 from tests.command_line import COMMAND, documents, environment, result, run, texts, write_lines
 from tests.content import content
 from tests.web import Web

@@ -19,18 +19,19 @@ import pytest
 
 import simhbase
 from simhbase.admin import Administrator
-from simhbase.corpus import outputs, sources
+from simhbase.corpus import sources
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.outputs import OutputFile
+from simhbase.corpus.outputs import files as outputs
+from simhbase.corpus.outputs.files import OutputFile
 from simhbase.corpus.record import InputOptions
 from simhbase.corpus.watcher import NULL_WATCHER
 from simhbase.errors import BadInput, OutputFailed, StoreBusy, StoreUnreachable, TablesMissing
 from simhbase.index import Index, load_log, open_index
 from simhbase.index.load_log import LoadLog
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.jobs import load as load_job
-from simhbase.jobs.checkpoints import Checkpoints
-from simhbase.profile import Profile
+from simhbase.loads import load as load_job
+from simhbase.loads.checkpoints import Checkpoints
+from simhbase.profile.profile import Profile
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access
 from tests.command_line import COMMAND, environment, result, run, run_alone

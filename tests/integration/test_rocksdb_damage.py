@@ -20,7 +20,7 @@ import simhbase
 from simhbase.errors import StoreBusy, StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores.base import Access
 from simhbase.stores.rocksdb import follower
 from simhbase.stores.rocksdb.memory import Memory

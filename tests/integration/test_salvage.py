@@ -21,7 +21,7 @@ from simhbase.admin.salvage import OLDER, UNLISTED, UNTAGGED, Loss, SalvageRepor
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreBusy, StoreFailed, TablesMissing, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores import open_store
 from simhbase.stores.rocksdb.note import NOTE
 from tests.command_line import run

@@ -18,7 +18,7 @@ from simhbase.admin.check import Checker
 from simhbase.errors import ProfileMismatch, StoreBusy, StoreUnreachable, TablesMissing
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store, open_store
 from tests.claimed import Fleet, assert_no_near_pair, assert_right, claim_and_stay, clusters
 from tests.command_line import COMMAND, documents, environment, fingerprints, result, run, texts

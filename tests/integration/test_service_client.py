@@ -26,7 +26,7 @@ import pytest
 
 import simhbase
 from simhbase.errors import AccessDenied, BadInput, Conflict, PermanentError, StoreUnreachable, UsageError
-from simhbase.model import Query, Rejected
+from simhbase.model.values import Query, Rejected
 from simhbase.online import client as client_module
 from simhbase.online.async_client import AsyncClient
 from simhbase.online.client import Client

@@ -7,7 +7,7 @@ from click import Context
 
 from simhbase.cli.serve import serve
 from simhbase.online.failures import CODES, STATUSES
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from tests.examples import ROOT, page
 from tests.integration.test_service import service  # noqa: F401  # a fixture
 from tests.service import Service

@@ -13,7 +13,7 @@ import pytest
 import simhbase
 from simhbase import Client, Document, Profile
 from simhbase.errors import RetryableError
-from simhbase.model import Claim
+from simhbase.model.values import Claim
 from tests.claimed import Fleet, Given, assert_right, claim_by, fingerprinted, texts_of
 from tests.cluster import Cluster
 from tests.service import Service, serving

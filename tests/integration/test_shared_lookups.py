@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import simhbase
 from simhbase import Document, Index, Lookup, Profile, SharedLookups
 from simhbase.errors import Overloaded, StoreFailed, StoreUnreachable, TimedOut, UsageError
-from simhbase.model import Query
+from simhbase.model.values import Query
 from simhbase.online import shared as shared_lookups
 from tests.cluster import Cluster
 from tests.command_line import environment

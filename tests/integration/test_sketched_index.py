@@ -26,10 +26,10 @@ from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import DocumentBatch
-from simhbase.model import AddReport, Query
-from simhbase.parallel import map_in_threads
+from simhbase.model.thresholds import SIMILAR
+from simhbase.model.values import AddReport, Query
+from simhbase.process.parallel import map_in_threads
 from simhbase.stores.base import keeps_hints
-from simhbase.thresholds import SIMILAR
 from tests import reference
 from tests.selection import load_unique
 from tests.simulated import Server, SimulatedStore

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import simhbase
+from simhbase import spark as jobs
 from simhbase.drawers.join import distinct, pairs_within
 from simhbase.errors import BadInput, SimhbaseError, UsageError
-from simhbase.jobs import spark as jobs
-from simhbase.jobs.spark import drawers
-from simhbase.jobs.spark.hfile_input import with_given_fingerprints
-from simhbase.profile import Profile, make_profile
+from simhbase.profile.profile import Profile, make_profile
+from simhbase.spark import drawers
+from simhbase.spark.hfile_input import with_given_fingerprints
 from tests import reference
 from tests.bench.dedup import planted
 from tests.command_line import read_lines, texts, write_lines

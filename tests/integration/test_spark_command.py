@@ -18,7 +18,7 @@ import simhbase
 from simhbase.corpus.record import InputOptions
 from simhbase.corpus.rejects import TooManyRejects
 from simhbase.errors import BadInput, OutputFailed, UsageError
-from simhbase.jobs.spark.dedup_files import dedup_files
+from simhbase.spark.dedup_files import dedup_files
 from tests.command_line import environment, run, texts, write_lines
 from tests.examples import ROOT
 
@@ -110,7 +110,7 @@ def test_outputs_that_exist_are_found_before_anything_is_read(spark, tmp_path, c
 
 
 def test_outputs_get_their_names_together(spark, tmp_path, corpus, monkeypatch):
-    from simhbase.jobs.spark.folders import Outputs
+    from simhbase.spark.folders import Outputs
 
     outputs = {name: str(tmp_path / name) for name in ("duplicates", "report")}
     dedup_files(spark, [str(corpus)], **outputs)

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from simhbase.index.stored_profile import write_profile
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.stores import open_store
 from simhbase.stores.hbase.tools import VARIABLE
 from tests.examples import ROOT, Reader, blocks, page

@@ -14,14 +14,14 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 import simhbase
+from simhbase import spark as jobs
 from simhbase.admin import Administrator
 from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, UsageError
 from simhbase.index import open_index
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import DocumentBatch, HintingWriter, obsolete_rows
-from simhbase.jobs import spark as jobs
-from simhbase.jobs.hfile_input import MANIFEST
-from simhbase.profile import Profile
+from simhbase.loads.hfile_input import MANIFEST
+from simhbase.profile.profile import Profile
 from simhbase.stores import open_store
 from simhbase.stores.base import now
 from simhbase.stores.hbase.tools import VARIABLE

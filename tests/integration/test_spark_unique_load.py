@@ -15,15 +15,16 @@ from time import sleep
 import pytest
 
 import simhbase
+from simhbase import spark as jobs
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.rejects import TooManyRejects
 from simhbase.errors import UsageError
 from simhbase.index import Index
 from simhbase.index.writer import known_in
-from simhbase.jobs import load, pipeline
-from simhbase.jobs import spark as jobs
-from simhbase.jobs.spark import unique
-from simhbase.profile_file import read_parameters
+from simhbase.jobs import pipeline
+from simhbase.loads import load
+from simhbase.profile.file import read_parameters
+from simhbase.spark import unique
 from tests.command_line import environment, read_lines, texts, write_lines
 
 pytestmark = pytest.mark.spark

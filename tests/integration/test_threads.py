@@ -94,7 +94,7 @@ def test_ctrl_c_in_a_text_of_16_mb_ends_the_load_after_it(tmp_path, threads):
 
 FORKS = """
 import os, signal, sys, threading
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 
 text = "one text that threads fingerprint while others fork " * 50
 fingerprinter = Profile().fingerprinter()

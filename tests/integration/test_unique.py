@@ -15,10 +15,11 @@ import simhbase
 from simhbase import Profile
 from simhbase.admin.check import Checker
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import Index, selection
+from simhbase.index import Index
+from simhbase.index.claims import selection
 from simhbase.index.rows import Entry, State, document_id
-from simhbase.jobs.unique import Loaded
-from simhbase.model import AddReport, Match
+from simhbase.loads.unique import Loaded
+from simhbase.model.values import AddReport, Match
 from tests.selection import load_unique
 
 Document = tuple[str, int]

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 import simhbase
-from simhbase.profile import make_profile
-from simhbase.thresholds import SIMILAR
+from simhbase.model.thresholds import SIMILAR
+from simhbase.profile.profile import make_profile
 from tests import reference, unrelated
 from tests.command_line import documents, read_lines, run
 

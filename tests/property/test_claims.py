@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from simhbase.index import claim_batch, rows
-from simhbase.index.claim_batch import ClaimBatch, ClaimContext, Pending, Recent
+from simhbase.index import rows
+from simhbase.index.claims import batch as claim_batch
+from simhbase.index.claims.batch import ClaimBatch, ClaimContext, Pending, Recent
 from simhbase.index.rows import BatchRow, Decision
 from tests.claiming import (
     FAR,

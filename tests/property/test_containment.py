@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simhbase.profile import make_profile
+from simhbase.profile.profile import make_profile
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.containment import containment
 from simhbase.text.extractor import Extractor

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simhbase
-from simhbase.index import selection
-from simhbase.index.selection import duplicates_of
-from simhbase.model import Match
-from simhbase.profile import Profile, make_profile
+from simhbase.index.claims import selection
+from simhbase.index.claims.selection import duplicates_of
+from simhbase.model.values import Match
+from simhbase.profile.profile import Profile, make_profile
 from tests.near import versions
 
 ANNOTATED = 100  # documents that an annotated one lists

@@ -14,7 +14,7 @@ from simhbase.drawers.groups import ExactSimilarity, Groups, Matcher, groups, st
 from simhbase.drawers.join import Pairs, default_layout
 from simhbase.drawers.scheme import Bounds, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.progress import no_progress
+from simhbase.process.progress import no_progress
 
 BASE = 0x0123456789ABCDEF
 NONE = -1

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simhbase
+from simhbase.model.thresholds import SIMILAR
 from simhbase.text.features import SHINGLES, FeatureOptions
-from simhbase.thresholds import SIMILAR
 from tests import reference
 from tests.command_line import documents, read_lines, texts
 

@@ -14,7 +14,7 @@ from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import to_int
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.stored_profile import probes
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.containment import containment
 from simhbase.text.extractor import Extractor

@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import simhbase
-from simhbase.comparison import compare_by
 from simhbase.corpus.record import InputOptions
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.profile import Profile, make_profile, with_corpus_defaults
+from simhbase.profile.comparison import compare_by
+from simhbase.profile.profile import Profile, make_profile, with_corpus_defaults
 from simhbase.stores import create_store
 
 PROFILES = [

@@ -17,13 +17,14 @@ from simhbase.drawers.layout import SEGMENT_BITS
 from simhbase.drawers.memory_index import MemoryIndex
 from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import open_index, selection
-from simhbase.index.claim_batch import ClaimContext, ClaimKind
+from simhbase.index import open_index
+from simhbase.index.claims import selection
+from simhbase.index.claims.batch import ClaimContext, ClaimKind
+from simhbase.index.claims.selection import duplicates_of
 from simhbase.index.reader import Reader
-from simhbase.index.selection import duplicates_of
 from simhbase.index.writer import DocumentBatch, HintingWriter
-from simhbase.model import Query
-from simhbase.profile import Profile
+from simhbase.model.values import Query
+from simhbase.profile.profile import Profile
 from tests.claiming import claims_of
 from tests.simulated import Server, SimulatedStore
 

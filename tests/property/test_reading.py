@@ -18,13 +18,13 @@ import zstandard
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from simhbase.corpus.parquet import is_columnar
+from simhbase.corpus.formats.parquet import is_columnar
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Format, InputOptions, Record, Reject, TooLong
 from simhbase.corpus.sources import Sources
 from simhbase.corpus.streams import container_of, split_lines, unpacked_text
 from simhbase.jobs.seen_ids import FirstSeen, SeenIds
-from simhbase.packing import SIGNATURE_BYTES, Rereadable, Unreadable, packer_of
+from simhbase.text.packing import SIGNATURE_BYTES, Rereadable, Unreadable, packer_of
 
 CONTROL = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # in no text
 

@@ -12,8 +12,8 @@ from simhbase.admin.check import Checker
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.index.tags import Tags, tags_of
-from simhbase.model import Query
-from simhbase.profile import Profile
+from simhbase.model.values import Query
+from simhbase.profile.profile import Profile
 
 IDS = [f"document {number}" for number in range(8)]
 FINGERPRINTS = [0x0123456789ABCDEF ^ bits for bits in (0, 1, 1 << 63, 0xFF, 0xFF << 40)]

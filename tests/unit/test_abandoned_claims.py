@@ -9,9 +9,9 @@ from simhbase.admin.check import ABANDONED, STRAY_LISTING, UNREADABLE, Checker
 from simhbase.admin.vacuum import DAY, Vacuum
 from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.claim_batch import ClaimContext, ClaimKind
+from simhbase.index.claims.batch import ClaimContext, ClaimKind
 from simhbase.index.writer import DocumentBatch, HintingWriter
-from simhbase.interrupt import defer_interrupts
+from simhbase.process.interrupt import defer_interrupts
 from tests.claiming import FAR, SCHEME, A, Quiet, accepted_in, claims_of, stored_in
 from tests.simulated import Call, Server, SimulatedStore
 

@@ -3,7 +3,7 @@
 import pytest
 
 from simhbase.errors import BadInput, NoFingerprint
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.text.boilerplate import Boilerplate, BoilerplateItem, join, phrases, render, split
 from simhbase.text.extractor import Extractor
 from simhbase.text.features import FeatureOptions

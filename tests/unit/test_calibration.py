@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from simhbase import BadInput, UsageError
-from simhbase.profile import make_profile
-from simhbase.profile_file import chosen_parameters
+from simhbase.profile.file import chosen_parameters
+from simhbase.profile.profile import make_profile
 from simhbase.quality.calibration import (
     Figures,
     Goal,

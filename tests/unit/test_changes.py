@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import simhbase
-from simhbase.profile import make_profile
+from simhbase.profile.profile import make_profile
 from simhbase.quality.changes import (
     PARAGRAPH,
     SHARES,

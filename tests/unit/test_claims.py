@@ -6,12 +6,12 @@ from itertools import islice, pairwise
 import pytest
 
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import claim
-from simhbase.index.claim_batch import ClaimContext, ClaimKind, LoadRun
+from simhbase.index.claims import claim
+from simhbase.index.claims.batch import ClaimContext, ClaimKind, LoadRun
 from simhbase.index.rows import BATCH_ROWS, document_key
 from simhbase.index.writer import DocumentBatch, HintingWriter
-from simhbase.model import Claim
-from simhbase.profile import Profile
+from simhbase.model.values import Claim
+from simhbase.profile.profile import Profile
 from tests.claiming import FAR, SCHEME, A, Quiet, claims_of, fingerprints_of, stored_in
 from tests.near import versions
 from tests.simulated import Answer, Ask, Call, Server, SimulatedStore

@@ -6,9 +6,9 @@ import pytest
 
 from simhbase.cli import options
 from simhbase.corpus.paths import names_nothing
+from simhbase.deduplication.representative import Preference, preference
 from simhbase.errors import UsageError
 from simhbase.index.part import Part
-from simhbase.jobs.representative import Preference, preference
 
 
 @pytest.mark.parametrize(

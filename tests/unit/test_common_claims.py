@@ -12,9 +12,9 @@ import pytest
 import simhbase
 from simhbase.errors import StoreFailed
 from simhbase.index import Index
-from simhbase.index.claim import AtomicClaimer
-from simhbase.model import Claim
-from simhbase.profile import Profile, given_parameters, make_profile
+from simhbase.index.claims.claim import AtomicClaimer
+from simhbase.model.values import Claim
+from simhbase.profile.profile import Profile, given_parameters, make_profile
 from simhbase.stores.base import AtomicStore, Changes
 
 TEXTS = {

@@ -4,7 +4,7 @@ import pytest
 
 import simhbase
 from simhbase import Document, Profile
-from simhbase.profile import make_profile
+from simhbase.profile.profile import make_profile
 from tests.command_line import texts
 
 TEXT, OTHER = texts(2)

@@ -22,8 +22,8 @@ import zstandard
 from pyarrow import feather, ipc, orc
 
 import simhbase
-from simhbase.corpus import parquet
-from simhbase.corpus.arrow_sizes import blocks, message_at
+from simhbase.corpus.formats import parquet
+from simhbase.corpus.formats.arrow_sizes import blocks, message_at
 from simhbase.corpus.record import SourceReject
 from tests.command_line import texts as contents_of
 from tests.reading import json_lines, peak_of, read, texts, write

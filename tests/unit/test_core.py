@@ -9,7 +9,7 @@ import pytest
 
 from simhbase._core import DICTIONARY, Dictionary, Form, Pipeline, build_dictionary, unicode_sum
 from simhbase.errors import CoreFailed
-from simhbase.profile import Profile, make_profile
+from simhbase.profile.profile import Profile, make_profile
 from simhbase.text.features import SHINGLES, FeatureOptions, tokens
 from simhbase.text.normalise import normalise
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simhbase.corpus.csv_output import csv_form
-from simhbase.corpus.outputs import KeptBeginning, part_of
+from simhbase.corpus.outputs.csv import csv_form
+from simhbase.corpus.outputs.files import KeptBeginning, part_of
 
 
 def test_an_unfinished_file_keeps_its_columns_also_where_they_look_like_formulas(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simhbase import spool
 from simhbase.drawers import candidates
 from simhbase.drawers.crowds import LARGE
 from simhbase.drawers.groups import PAIRS_AT_ONCE, ExactSimilarity, Groups, Matcher, groups, stars
@@ -17,8 +16,9 @@ from simhbase.drawers.scheme import Bounds, SimHashScheme
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.sketches import fingerprints
-from simhbase.profile import Profile
-from simhbase.spool import SpooledRows
+from simhbase.process import spool
+from simhbase.process.spool import SpooledRows
+from simhbase.profile.profile import Profile
 
 
 def grouped(values: np.ndarray, k: int) -> Groups:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simhbase.jobs.matching import MatchCriteria
+from simhbase.deduplication.matching import MatchCriteria
 from simhbase.jobs.source_report import SourceReport, warnings_of
 
 

@@ -21,10 +21,10 @@ from simhbase.index.load_log import LoadLog
 from simhbase.index.mute import MuteList
 from simhbase.index.rows import BatchRow, Entry, Obsolete, PendingCell, State
 from simhbase.index.stored_profile import write_profile
-from simhbase.jobs.checkpoints import BatchDecision
-from simhbase.model import Fingerprint, Muted
-from simhbase.moment import at
-from simhbase.profile import Profile
+from simhbase.loads.checkpoints import BatchDecision
+from simhbase.model.moment import at
+from simhbase.model.values import Fingerprint, Muted
+from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.checked import checked
 from simhbase.stores.meta import Meta

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 import simhbase
 from simhbase import Document, UsageError
-from simhbase.frames import CHUNK_ROWS, Fields, chunks, document_rows
 from simhbase.index import Index
-from simhbase.progress import show_progress
+from simhbase.model.frames import CHUNK_ROWS, Fields, chunks, document_rows
+from simhbase.process.progress import show_progress
 
 BUDGET = "The committee approved the budget on Tuesday after a long debate over school funding in the city."
 NEAR = "The committee approved the budget on Tuesday after long debate over school funding in the city!"

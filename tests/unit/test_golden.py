@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from simhbase.index.stored_profile import probe_answers, probes
-from simhbase.profile import Profile, make_profile
+from simhbase.profile.profile import Profile, make_profile
 from simhbase.text.extractor import Extractor
 from simhbase.text.features import tokens
 from tests import reference

@@ -6,8 +6,8 @@ import pytest
 from simhbase.errors import BadInput
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.writer import DocumentBatch
-from simhbase.jobs import hfiles
-from simhbase.jobs.hfile_input import FORMAT, HFileInput, TableFiles
+from simhbase.loads import hfiles
+from simhbase.loads.hfile_input import FORMAT, HFileInput, TableFiles
 from simhbase.stores.hbase.hfiles import HFile
 
 

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 import pytest
 
 from simhbase.errors import StoreFailed, StoreUnreachable
-from simhbase.index import claim
-from simhbase.index.claim import BatchClaimer, Claimed, QueuedClaims
-from simhbase.index.claim_batch import ClaimContext, ClaimKind
+from simhbase.index.claims import claim
+from simhbase.index.claims.batch import ClaimContext, ClaimKind
+from simhbase.index.claims.claim import BatchClaimer, Claimed, QueuedClaims
 from simhbase.index.rows import BATCH_ROWS
 from simhbase.index.writer import DocumentBatch
-from simhbase.model import Claim
+from simhbase.model.values import Claim
 from simhbase.stores.meta import Meta
 from tests.claiming import FAR, SCHEME, A, claims_of, fingerprints_of, stored_in
 from tests.simulated import NAMED, Answer, Call, Server, SimulatedStore, table_of, visible

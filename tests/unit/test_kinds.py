@@ -5,7 +5,7 @@ import pytest
 import simhbase
 from simhbase.corpus.watcher import Watcher
 from simhbase.jobs.kinds import Kinds
-from simhbase.profile import Profile, make_profile
+from simhbase.profile.profile import Profile, make_profile
 from tests.command_line import documents, texts
 
 DEFAULT = make_profile({})

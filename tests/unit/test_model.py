@@ -1,4 +1,4 @@
-from simhbase.model import Claim, Lookup, Match
+from simhbase.model.values import Claim, Lookup, Match
 
 
 def test_a_lookup_is_a_container_of_its_matches():

@@ -16,7 +16,7 @@ import pytest
 import regex
 
 from simhbase.errors import UsageError
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.difference import difference
 from simhbase.text.extractor import Extractor

@@ -16,9 +16,9 @@ from simhbase.cli.profiles import MEANINGS
 from simhbase.cli.queries import show
 from simhbase.index import reader
 from simhbase.jobs.answers import Answer
-from simhbase.model import Fingerprint, Lookup, Match
-from simhbase.profile import PRESETS
-from simhbase.profile_file import NAMES
+from simhbase.model.values import Fingerprint, Lookup, Match
+from simhbase.profile.file import NAMES
+from simhbase.profile.profile import PRESETS
 from simhbase.quality import calibration, evaluation
 from tests.command_line import documents, environment, result, run, texts
 
@@ -201,8 +201,18 @@ def test_help_loads_no_engine(tmp_path, name):
 HEAVY = {
     *("numpy", "pyarrow", "polars", "pandas", "rocksdict", "happybase", "psycopg", "redis", "urllib3"),
     *("jieba", "trafilatura", "asyncio", "multiprocessing", "importlib.metadata", "importlib.resources"),
-    *("simhbase.corpus.reading", "simhbase.corpus.parser", "simhbase.corpus.formats", "simhbase.packing"),
-    *("simhbase.comparison", "simhbase.text.html", "simhbase.text.dictionary_copy", "simhbase.jobs.pipeline"),
+    *(
+        "simhbase.corpus.reading",
+        "simhbase.corpus.parser",
+        "simhbase.corpus.formats.raw",
+        "simhbase.text.packing",
+    ),
+    *(
+        "simhbase.profile.comparison",
+        "simhbase.text.html",
+        "simhbase.text.dictionary_copy",
+        "simhbase.jobs.pipeline",
+    ),
 }
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from simhbase.corpus import outputs
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.outputs import (
+from simhbase.corpus.outputs import files as outputs
+from simhbase.corpus.outputs.files import (
     Duplicate,
     OutputBusy,
     OutputFile,
@@ -17,11 +17,11 @@ from simhbase.corpus.outputs import (
     reject_line,
     unique_line,
 )
+from simhbase.corpus.outputs.trim import with_its_id
+from simhbase.corpus.outputs.unique import unique_trim
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Reject
 from simhbase.corpus.sources import Sources
-from simhbase.corpus.trim import with_its_id
-from simhbase.corpus.unique_output import unique_trim
 from simhbase.errors import SimhbaseError
 from tests.reading import json_lines, write
 

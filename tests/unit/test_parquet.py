@@ -21,9 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from simhbase.corpus import parquet as parquet_input
-from simhbase.corpus.parquet import most_bytes, parquet_records, require_plausible
-from simhbase.corpus.parquet_sizes import Chunk, Page, chunks, pages
+from simhbase.corpus.formats import parquet as parquet_input
+from simhbase.corpus.formats.parquet import most_bytes, parquet_records, require_plausible
+from simhbase.corpus.formats.parquet_sizes import Chunk, Page, chunks, pages
 from simhbase.corpus.record import InputOptions, Raw, Record, Reject, Source, SourceReject
 from simhbase.corpus.sources import Sources
 from tests import thrift

@@ -18,7 +18,7 @@ from simhbase.admin.stats import sizes
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.profile import MinHashProfile, Profile, SimHashProfile
+from simhbase.profile.profile import MinHashProfile, Profile, SimHashProfile
 from simhbase.stores import drop_store
 from simhbase.stores.hbase import create_tables
 from simhbase.stores.hbase.schema import INDEX, Options

@@ -3,7 +3,7 @@
 import pytest
 
 from simhbase.drawers.layout import layout
-from simhbase.profile import MinHashProfile, Profile
+from simhbase.profile.profile import MinHashProfile, Profile
 from simhbase.stores.hbase.planning import REGION_BYTES, Content, drawer_rows, oversized_drawers
 from simhbase.stores.hbase.schema import TABLES, Options
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from simhbase.deduplication.representative import Preference, compared_as_text
 from simhbase.errors import BadInput, UsageError
-from simhbase.jobs.representative import Preference, compared_as_text
 
 
 @pytest.mark.parametrize(

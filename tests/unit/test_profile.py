@@ -11,12 +11,12 @@ from simhbase.drawers.bands import bands
 from simhbase.drawers.threshold import RisingThreshold
 from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, TablesMissing, UsageError
 from simhbase.index.stored_profile import FORMAT, probes, read_profile, write_profile
-from simhbase.profile import Profile, given_parameters, make_profile
+from simhbase.model.thresholds import SIMILAR
+from simhbase.profile.profile import Profile, given_parameters, make_profile
 from simhbase.stores import create_store
 from simhbase.stores.meta import Meta
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import IdfTable
-from simhbase.thresholds import SIMILAR
 
 
 @pytest.fixture

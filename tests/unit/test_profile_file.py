@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from simhbase.errors import BadInput, OutputFailed, UsageError
-from simhbase.profile import PRESETS, Profile, make_profile
-from simhbase.profile_file import chosen_parameters, read_parameters, write_profile_file
+from simhbase.profile.file import chosen_parameters, read_parameters, write_profile_file
+from simhbase.profile.profile import PRESETS, Profile, make_profile
 from simhbase.text.boilerplate import Boilerplate, BoilerplateItem, render
 from simhbase.text.idf import IdfTable
 

@@ -112,7 +112,7 @@ def test_no_public_name_is_that_of_a_room():
     rooms = {each.name for each in pkgutil.iter_modules(simhbase.__path__)}
     assert rooms & set(dir(simhbase)) <= {"errors", *rooms.difference(simhbase.__all__)}
     assert rooms & {*FUNCTIONS, "open", "tables"} == set()
-    loaded = "import simhbase.jobs.load, simhbase.admin.check, simhbase.text, simhbase; "
+    loaded = "import simhbase.loads.load, simhbase.admin.check, simhbase.text, simhbase; "
     kinds = in_a_new_process(
         loaded
         + "print(*(type(getattr(simhbase, each)).__name__ for each in ('load', 'check', 'index', 'text')))"

@@ -3,11 +3,11 @@
 import pytest
 
 from simhbase.errors import UsageError
+from simhbase.model.urls import refuse_secret, shown
 from simhbase.online.client import Client
 from simhbase.stores import open_store
 from simhbase.stores.postgresql import url as postgresql
 from simhbase.stores.redis import url as redis
-from simhbase.urls import refuse_secret, shown
 
 SECRETS = [
     "me:secret@host/0",

@@ -10,7 +10,7 @@ from simhbase.drawers import banding
 from simhbase.drawers.scheme import MinHashScheme
 from simhbase.drawers.threshold import RisingThreshold
 from simhbase.fingerprint.minhash import COUNTED, SketchParameters
-from simhbase.profile import make_profile
+from simhbase.profile.profile import make_profile
 from simhbase.text.extractor import Extractor
 from simhbase.text.jaccard import ShingleSets
 from tests.short import near_pairs, sentence_pairs

@@ -7,7 +7,7 @@ from hypothesis import given, strategies
 from simhbase.errors import NoFingerprint
 from simhbase.fingerprint.batch import to_int
 from simhbase.fingerprint.pipeline import Fingerprinter
-from simhbase.profile import PRESETS, make_profile
+from simhbase.profile.profile import PRESETS, make_profile
 from simhbase.text.extractor import Extractor
 from simhbase.text.features import FeatureOptions
 from simhbase.text.idf import jieba_table

@@ -13,12 +13,13 @@ import pytest
 
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import Record, Reject, SourceReject
+from simhbase.deduplication import report as dedup_report
+from simhbase.deduplication.report import SourcesRead
 from simhbase.drawers.groups import Groups
 from simhbase.errors import UsageError
-from simhbase.jobs import dedup_report, source_report
-from simhbase.jobs.dedup_report import SourcesRead
+from simhbase.jobs import source_report
 from simhbase.jobs.source_report import SourceCounts, SourceReport
-from simhbase.spool import Spool
+from simhbase.process.spool import Spool
 
 
 @pytest.fixture

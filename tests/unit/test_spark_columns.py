@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.jobs.spark.fingerprints import Columns, at_borders
+from simhbase.spark.fingerprints import Columns, at_borders
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4))), st.integers(1, 7))

@@ -9,9 +9,9 @@ import pytest
 from pyspark import cloudpickle
 
 from simhbase.errors import BadInput, SimhbaseError
-from simhbase.jobs.spark.failures import raised_clearly
-from simhbase.jobs.spark.guard import TEXT, checking, guarded
-from simhbase.profile import Profile
+from simhbase.profile.profile import Profile
+from simhbase.spark.failures import raised_clearly
+from simhbase.spark.guard import TEXT, checking, guarded
 
 DIGEST = Profile(scheme="minhash").fingerprinter().fingerprint_many([TEXT]).fingerprints.values.tolist()
 PAYLOAD = cloudpickle.dumps(lambda batches: [each + 1 for each in batches])

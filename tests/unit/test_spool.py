@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase import spool
 from simhbase.errors import SimhbaseError
-from simhbase.spool import Spool, SpooledRows
+from simhbase.process import spool
+from simhbase.process.spool import Spool, SpooledRows
 from tests.limits import files_up_to
 
 

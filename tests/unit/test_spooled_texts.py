@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from simhbase.corpus.record import Record
+from simhbase.deduplication.matching import BYTES_AT_ONCE, MatchCriteria, SpooledTexts
 from simhbase.drawers.scheme import MinHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.jobs.matching import BYTES_AT_ONCE, MatchCriteria, SpooledTexts
 from simhbase.jobs.pipeline import Batch
-from simhbase.profile import Profile
-from simhbase.thresholds import SIMILAR
+from simhbase.model.thresholds import SIMILAR
+from simhbase.profile.profile import Profile
 from tests.command_line import texts
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from simhbase.admin.stats import _estimated
 from simhbase.cli.output import _for_people
 from simhbase.drawers.scheme import Scheme
-from simhbase.model import Size
-from simhbase.profile import Profile
+from simhbase.model.values import Size
+from simhbase.profile.profile import Profile
 from simhbase.stores.hbase.scans import Page, Scans
 
 DOCUMENTS = 100_845

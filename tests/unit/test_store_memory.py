@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import simhbase
-from simhbase import machine
 from simhbase.admin import Administrator
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import PREFIX_BYTES, encode
 from simhbase.errors import UsageError
 from simhbase.online.metrics import ServiceMetrics
-from simhbase.profile import Profile
+from simhbase.process import machine
+from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.rocksdb import memory
 from simhbase.stores.rocksdb.database import Database, open_writer

@@ -6,8 +6,8 @@ import pytest
 
 from simhbase.errors import UsageError
 from simhbase.index.tags import MOST_TAGS, required_tags, tags_of, tags_problem
+from simhbase.model.wire import Unfitting, convert
 from simhbase.online.asked import NeighboursRequest
-from simhbase.wire import Unfitting, convert
 
 
 def test_tags_are_pairs_by_name():

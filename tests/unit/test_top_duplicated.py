@@ -3,9 +3,9 @@
 import random
 from collections import Counter
 
-from simhbase.jobs import top_duplicated
-from simhbase.jobs.dedup_report import GroupSize
-from simhbase.jobs.top_duplicated import TopDuplicated
+from simhbase.deduplication.report import GroupSize
+from simhbase.loads import top_duplicated
+from simhbase.loads.top_duplicated import TopDuplicated
 
 
 def test_counts_are_exact_where_few_keep_others_out():

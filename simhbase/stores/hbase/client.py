@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from simhbase.errors import ReadOnly, StoreFailed, StoreUnreachable, TableDisabled, TablesMissing
-from simhbase.logs import logger
+from simhbase.process.logs import logger
 from simhbase.stores.attempts import Attempts, Outage
 from simhbase.stores.base import Access
 from simhbase.stores.hbase.connection import CallFailed, CallRefused, Connection, ConnectionLost

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simhbase.errors import StoreFailed
-from simhbase.logs import logger
+from simhbase.process.logs import logger
 from simhbase.stores.base import now as now
 from simhbase.stores.hbase.client import GatewayClient
 from simhbase.stores.hbase.connection import Connection

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, fingerprints_of
 from simhbase.errors import StoreFailed
-from simhbase.logs import logger
-from simhbase.model import Size
+from simhbase.model.values import Size
+from simhbase.process.logs import logger
 from simhbase.stores.arrays import after_key, parts_of, to_bytes
 from simhbase.stores.base import PART_ROWS, DrawerHits, DrawerRows, IndexRows, hits_by_read
 from simhbase.stores.hbase import filters

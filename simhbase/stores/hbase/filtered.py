@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.logs import logger
+from simhbase.process.logs import logger
 from simhbase.stores.hbase.answers import UnexpectedRow
 from simhbase.stores.hbase.client import GatewayClient, Operation, tasks
 from simhbase.stores.hbase.connection import CallFailed, CallRefused

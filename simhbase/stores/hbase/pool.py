@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simhbase.errors import StoreFailed
-from simhbase.logs import logger
+from simhbase.process.logs import logger
 from simhbase.stores.attempts import Outage
 from simhbase.stores.hbase.connection import OPENING_LIMIT, AllInUse, Connection, ConnectionLost, connect
 from simhbase.stores.hbase.counters import Counters

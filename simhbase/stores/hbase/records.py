@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from simhbase.model import Size
+from simhbase.model.values import Size
 from simhbase.stores.arrays import after_key, after_prefix, parts_of
 from simhbase.stores.base import Cell, NamedCells, RecordTable, Row, Version
 from simhbase.stores.hbase import filters

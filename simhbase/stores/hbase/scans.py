@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
-from simhbase.model import Size
+from simhbase.model.values import Size
 from simhbase.stores.arrays import after_key
 from simhbase.stores.hbase.answers import UnexpectedRow
 from simhbase.stores.hbase.client import GatewayClient, Operation, Steps

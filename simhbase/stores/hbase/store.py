@@ -12,8 +12,8 @@ from thriftpy2.thrift import TApplicationException
 
 from simhbase.drawers.layout import Layout
 from simhbase.errors import StoreFailed
-from simhbase.logs import logger
-from simhbase.progress import Progress, no_progress
+from simhbase.process.logs import logger
+from simhbase.process.progress import Progress, no_progress
 from simhbase.stores.attempts import Outage
 from simhbase.stores.base import MET, RECORD_TABLES, Access, NearLimits, NearRows, RecordTable, Ttl, near_rows
 from simhbase.stores.hbase import clocks

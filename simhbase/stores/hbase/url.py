@@ -10,8 +10,8 @@ from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from simhbase.errors import UsageError
+from simhbase.model.urls import shown
 from simhbase.stores.hbase.schema import DEFAULT_NAMESPACE, DEFAULT_PREFIX
-from simhbase.urls import shown
 
 FORM = "hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?thrift2=PORT&connections=8&timeout=60"
 DEFAULT_PORT = 9090

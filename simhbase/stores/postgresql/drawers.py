@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.layout import SEGMENT_BITS, Layout, Run
-from simhbase.model import Size
+from simhbase.model.values import Size
 from simhbase.stores.arrays import (
     BATCH_ROWS,
     columns_of,

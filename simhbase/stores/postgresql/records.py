@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from simhbase.model import Size
+from simhbase.model.values import Size
 from simhbase.stores.arrays import after_key, after_prefix, versions_of
 from simhbase.stores.base import MET, Cell, RecordTable, Row, Version
 from simhbase.stores.postgresql.arrays import (

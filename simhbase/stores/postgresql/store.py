@@ -13,7 +13,7 @@ from simhbase.drawers.layout import Layout
 from simhbase.drawers.layout import layout as layout_called
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed, TablesMissing
-from simhbase.progress import Progress, no_progress
+from simhbase.process.progress import Progress, no_progress
 from simhbase.stores.atomic import ServerStore
 from simhbase.stores.base import (
     ATOMIC_TABLES,

@@ -11,13 +11,13 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from simhbase.errors import UsageError
+from simhbase.model.urls import shown
 from simhbase.stores.options import (
     DEFAULT_CONNECTIONS,
     DEFAULT_TIMEOUT,
     take_connections,
     take_timeout,
 )
-from simhbase.urls import shown
 
 FORM = "postgresql://[USER@]HOST[:PORT]/DATABASE?schema=NAME&connections=8&timeout=60"
 DEFAULT_SCHEMA = "simhbase"

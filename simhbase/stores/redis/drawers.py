@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import FLAG, KEY_BYTES, PREFIX_BYTES
-from simhbase.model import Size
+from simhbase.model.values import Size
 from simhbase.stores.arrays import keys_of, limited, prefix_number, prefixes_of, rows_between, to_bytes
 from simhbase.stores.base import PART_ROWS, DrawerHits, DrawerRows, IndexRows
 from simhbase.stores.redis.client import Client, packed

@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.model import Size
+from simhbase.model.values import Size
 from simhbase.stores.arrays import after_key, after_prefix, versions_of
 from simhbase.stores.base import Cell, RecordTable, Row, Version
 from simhbase.stores.redis.client import Argument, Client, damaged, packed

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simhbase.errors import TablesMissing
-from simhbase.model import Size
+from simhbase.model.values import Size
 from simhbase.stores.base import NoteDamage, RecordTable, Row
 from simhbase.stores.redis.records import BATCH_ROWS, RedisRecords, packed_each, row_of
 from simhbase.stores.redis.store import RedisStore

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from simhbase.errors import UsageError
+from simhbase.model.urls import shown
 from simhbase.stores.options import (
     DEFAULT_CONNECTIONS,
     DEFAULT_TIMEOUT,
@@ -14,7 +15,6 @@ from simhbase.stores.options import (
     take_number,
     take_timeout,
 )
-from simhbase.urls import shown
 
 FORM = "redis[s]://[USER@]HOST[:PORT][/DATABASE]?prefix=NAME&connections=8&timeout=60"
 DEFAULT_PREFIX = "simhbase"

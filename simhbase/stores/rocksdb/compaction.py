@@ -18,7 +18,7 @@ from threading import Event
 from rocksdict import BottommostLevelCompaction, CompactOptions, Rdict
 
 from simhbase.errors import StoreFailed
-from simhbase.progress import Progress
+from simhbase.process.progress import Progress
 from simhbase.stores.rocksdb.database import Database
 from simhbase.stores.rocksdb.options import L0_FILES, MERGED_FILES
 

@@ -23,7 +23,7 @@ from rocksdict import AccessType, Checkpoint, DbClosedError, Options, Rdict, Rea
 
 from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
-from simhbase.model import Size
+from simhbase.model.values import Size
 from simhbase.stores.base import MET, PART_ROWS, DrawerHits
 from simhbase.stores.rocksdb.ingestion import Ingestion
 from simhbase.stores.rocksdb.integrity import is_damage

@@ -10,7 +10,7 @@ from pathlib import Path
 from rocksdict import Cache
 
 from simhbase.errors import UsageError
-from simhbase.machine import memory_limit
+from simhbase.process.machine import memory_limit
 
 CACHE_SHARE = 16  # the cache takes 1/16 of memory, so four reading processes take a quarter
 # With files in the system's cache, which processes share, a larger cache saves little: 256 MB took 15 % less

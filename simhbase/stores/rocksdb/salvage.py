@@ -18,7 +18,7 @@ from typing import cast
 from rocksdict import AccessType, DBRecoveryMode, Options, Rdict, RdictIter, ReadOptions
 
 from simhbase.errors import StoreBusy, StoreFailed, TablesMissing
-from simhbase.model import Size
+from simhbase.model.values import Size
 from simhbase.stores.arrays import after_key
 from simhbase.stores.base import ATOMIC_TABLES, MET, NoteDamage, RecordTable
 from simhbase.stores.rocksdb.database import Database, Failures, holds

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
-from simhbase.model import Size
-from simhbase.progress import Progress, no_progress
+from simhbase.model.values import Size
+from simhbase.process.progress import Progress, no_progress
 from simhbase.stores.arrays import after_key, drawer_rows, to_bytes, to_index_rows, versions_of
 from simhbase.stores.atomic import BaseStore, LockedRecords
 from simhbase.stores.base import (

@@ -1,0 +1,413 @@
+"""Raw records of web archives (WARC): HTML pages and plain texts."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from io import BytesIO
+from typing import Any, Literal
+
+from fastwarc.stream_io import BrotliReader
+from fastwarc.warc import WarcRecord
+from resiliparse.parse.encoding import map_encoding_to_html5
+from zstandard import ZstdDecompressor, ZstdError
+
+from simhbase.corpus.formats.parquet import BINARY
+from simhbase.corpus.record import InputOptions, Raw, Reject, Source, SourceReject, too_long
+from simhbase.corpus.streams import WARC_BEGIN
+from simhbase.errors import BadInput
+from simhbase.text.packing import GZIP_STEP, ZSTD_STEP, Unreadable
+
+_HELD: Mapping[str, Literal["page", "text"]] = {
+    "text/html": "page",
+    "application/xhtml+xml": "page",
+    "text/plain": "text",
+}
+_CHARSET = re.compile(r"""charset\s*=\s*["']?([^\s"';,]+)""", re.IGNORECASE)
+_HEADER_BYTES = 1 << 16  # maximum size of headers, of WARC and of HTTP
+_AT_LINE = b"\n" + WARC_BEGIN
+_LENGTH = re.compile("[0-9]{1,18}")
+_LINE_ENDS = re.compile(rb"[\r\n]+")
+_PARTIAL_CONTENT = 206
+_RANGE = re.compile("bytes 0-([0-9]{1,18})/([0-9]{1,18})")
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_ZSTD_WINDOW = 8 << 20  # what servers may use (RFC 9659)
+_CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
+
+Notes = Counter[str]  # what was decided, and about how many records
+
+
+def warc_records(
+    source: Source,
+    blocks: Iterable[bytes],
+    lost: list[Unreadable],
+    options: InputOptions,
+    note: Callable[[str], None],
+) -> Iterator[Raw | Reject]:
+    """The documents in an archive, given its decompressed bytes: successful responses (2xx), resources and
+    conversions with HTML or plain text.
+
+    Records are numbered from 1, like lines, and their ids are the addresses. A record with a wrong length is
+    a reject, and so are bytes between records; reading goes on at the next line that looks like the start of
+    a record. If the rest cannot be read, a last reject says why. lost: gets damage that the blocks go on
+    behind, each of which is a reject. note: gets what was decided about records.
+    """
+    stream, notes = _Stream(blocks, lost), Notes()
+    number = 0
+    try:
+        while stream.skip_line_ends():
+            while lost:
+                number += 1
+                yield Reject(source.name, number, None, str(lost.pop(0)))
+            if not number and not stream.is_at_record():
+                raise Unreadable(f"it is no WARC: those begin with {WARC_BEGIN.decode()}")
+            item = _next(source, number + 1, stream, options, notes)
+            number += 1
+            if item is not None:
+                yield item
+    except Unreadable as error:
+        if number:
+            yield Reject(source.name, number + 1, None, str(error))
+        else:
+            yield SourceReject(source.name, None, None, str(error))
+    for what, count in notes.items():
+        note(f"{source.name}: {what}: {count:,}")
+
+
+def _next(
+    source: Source, number: int, stream: _Stream, options: InputOptions, notes: Notes
+) -> Raw | Reject | None:
+    """The document of the next record, None if it has none; a reject for bytes that are no record."""
+    if not stream.is_at_record():
+        skipped = stream.skip_to_record()
+        return Reject(source.name, number, None, f"{skipped:,} bytes that are no record were skipped")
+    headers = _headers(stream)
+    length = headers.get("content-length", "")
+    if not _LENGTH.fullmatch(length):
+        skipped = stream.skip_to_record()
+        reason = f"the record has no length (Content-Length): {skipped:,} bytes were skipped"
+        return Reject(source.name, number, _address(headers) or None, reason)
+    size, most = int(length), options.max_record_bytes + _HEADER_BYTES
+    is_held = size <= most
+    block = b"" if is_held else stream.read(most)
+    passed = len(block) + (0 if is_held else stream.skip(size - len(block)))
+    left = size - passed
+    if not stream.ends_record(left):
+        if not stream.has(left):
+            stream.require_undamaged()
+        # The record may contain the beginnings of others, so look for them in the bytes held.
+        skipped = passed + stream.skip_to_record()
+        reason = f"its length, {size:,} bytes, is wrong, or it was cut short: {skipped:,} were skipped"
+        return Reject(source.name, number, _address(headers) or None, reason)
+    block = block or stream.read(size)
+    return _document(source, number, headers, block, size, options, notes)
+
+
+def _headers(stream: _Stream) -> dict[str, str]:
+    """The headers of a record by name in lower case."""
+    headers: dict[str, str] = {}
+    size, name = 0, ""
+    while (line := stream.line()).strip() and size < _HEADER_BYTES:
+        size += len(line)
+        text = line.decode(errors="replace").rstrip("\r\n")
+        if name and text[:1] in " \t":
+            headers[name] += text
+        elif ":" in text:
+            name, _, value = text.partition(":")
+            name = name.strip().lower()
+            headers[name] = value.strip()
+    return headers
+
+
+class _Stream:
+    """Blocks as a file of records. Raises Unreadable at damage, after what comes before it was read."""
+
+    def __init__(self, blocks: Iterable[bytes], lost: list[Unreadable]) -> None:
+        self._blocks = iter(blocks)
+        self._lost = lost
+        self._held = bytearray()
+        self._damage: Unreadable | None = None
+
+    def _fill(self, size: int) -> bool:
+        """Hold at least this many bytes; False at the end."""
+        while len(self._held) < size:
+            lost_before = len(self._lost)
+            try:
+                block = next(self._blocks, None)
+            except Unreadable as error:
+                self._damage, self._blocks, block = error, iter(()), None
+            if block is None:
+                return False
+            if len(self._lost) > lost_before:
+                self._held += b"\n"  # so that the next record begins a line, as skip_to_record expects
+            self._held += block
+        return True
+
+    def _take(self, size: int) -> bytes:
+        taken = bytes(self._held[:size])
+        del self._held[:size]
+        return taken
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes; fewer at the end."""
+        self._fill(size)
+        return self._take(size)
+
+    def skip(self, size: int) -> int:
+        """Skip bytes; returns how many there were."""
+        skipped = 0
+        while skipped < size and self._fill(1):
+            skipped += len(self._take(size - skipped))
+        return skipped
+
+    def line(self) -> bytes:
+        """The rest of a line, with its end; at most _HEADER_BYTES."""
+        size = 1
+        while (end := self._held.find(b"\n")) < 0 and size < _HEADER_BYTES and self._fill(size):
+            size = len(self._held) + 1
+        return self._take(end + 1 if end >= 0 else _HEADER_BYTES)
+
+    def skip_line_ends(self) -> bool:
+        """Skip the line ends between records; False at the end. Raises Unreadable if that is damage."""
+        while self._fill(1) and (found := _LINE_ENDS.match(self._held)):
+            del self._held[: found.end()]
+        if not self._held:
+            self.require_undamaged()
+        return bool(self._held)
+
+    def require_undamaged(self) -> None:
+        if self._damage:
+            raise self._damage
+
+    def is_at_record(self) -> bool:
+        self._fill(len(WARC_BEGIN))
+        return self._held.startswith(WARC_BEGIN)
+
+    def has(self, size: int) -> bool:
+        return self._fill(size)
+
+    def ends_record(self, size: int) -> bool:
+        """True if a record ends after this many bytes: at the end, before two line ends as they should be, or
+        before others and another record."""
+        if not self._fill(size):
+            return False
+        end = size
+        while end - size < _HEADER_BYTES and self._fill(end + 1) and self._held[end] in b"\r\n":
+            end += 1
+        if not self._fill(end + 1):
+            return True
+        self._fill(end + len(WARC_BEGIN))
+        is_next = end > size and self._held.startswith(WARC_BEGIN, end)
+        return is_next or self._held.startswith(b"\r\n\r\n", size)
+
+    def skip_to_record(self) -> int:
+        """Skip to the next line that begins like a record, or to the end; returns the number of bytes."""
+        skipped = 0
+        while self._fill(len(_AT_LINE)):
+            if (place := self._held.find(_AT_LINE)) >= 0:
+                return skipped + len(self._take(place + 1))
+            skipped += len(self._take(len(self._held) - len(_AT_LINE) + 1))
+        return skipped + len(self._take(len(self._held)))
+
+
+def _address(headers: Mapping[str, str]) -> str:
+    return headers.get("warc-target-uri", "").strip("<>")  # as in WARC 1.0
+
+
+def _document(
+    source: Source,
+    number: int,
+    headers: Mapping[str, str],
+    block: bytes,
+    size: int,
+    options: InputOptions,
+    notes: Notes,
+) -> Raw | Reject | None:
+    """The document in a record, given the size and first bytes of its block; None if it has none."""
+    address = _address(headers)
+    record_id = address if options.id_from == "field" else source.id_of_line(number, options)
+    try:
+        answer = _http_answer(headers, block)
+        content_type = _content_type(headers, answer, notes)
+        holds = _HELD.get(content_type.split(";")[0].strip().lower())
+        if holds is None:
+            return None
+        if record_id == "":
+            raise BadInput("the record has no WARC-Target-URI, which is its id")
+        _require_whole(headers, answer)
+        most = options.max_record_bytes + 1
+        if size > len(block):
+            data = b""
+        else:
+            data = block[:most] if answer is None else _content(answer, len(block), most, notes)
+    except (BadInput, OSError, ValueError) as error:
+        reason = str(error) if isinstance(error, BadInput) else f"its content cannot be read ({error})"
+        return Reject(source.name, number, record_id or None, reason)
+    if (largest := max(len(data), size - _HEADER_BYTES)) > options.max_record_bytes:
+        return Reject(source.name, number, record_id, too_long(largest, options))
+    return Raw(source.name, number, record_id, data, holds=holds, encoding=_encoding(content_type))
+
+
+def _http_answer(headers: Mapping[str, str], block: bytes) -> WarcRecord | None:
+    """The answer of a web server that a record holds; None for other records. Raises BadInput if the record
+    says that it is one, and it is none."""
+    declared = headers.get("content-type", "").lower()
+    is_http = "http" in declared if declared else block.startswith(b"HTTP/")
+    if headers.get("warc-type", "").lower() != "response" or not is_http:
+        return None
+    answer = WarcRecord()
+    answer.set_bytes_content(block)
+    answer.is_http = True
+    answer.parse_http(auto_decode="none")
+    if not block.startswith(b"HTTP/") or (answer.http_headers.status_code or 0) < 200:
+        raise BadInput("the record does not begin with the last answer of a web server (HTTP/1.1 200 OK)")
+    return answer
+
+
+def _content_type(headers: Mapping[str, str], answer: WarcRecord | None, notes: Notes) -> str:
+    """Content type of a successful response, a resource or conversion; "" for other records."""
+    kind = headers.get("warc-type", "").lower()
+    if answer is not None:
+        if (answer.http_headers.status_code or 0) // 100 != 2:
+            return ""
+        content_type: str = answer.http_headers.get("Content-Type") or ""
+        if not content_type:
+            notes["answers without Content-Type were not read"] += 1
+        return content_type
+    if kind == "revisit":
+        notes["revisits, whose contents are in other records, were not read"] += 1
+    if kind not in ("response", "resource", "conversion"):
+        return ""
+    content_type = headers.get("content-type", "")
+    if kind == "response" and content_type.split(";")[0].strip().lower() not in _HELD:
+        notes["answers of other protocols than HTTP that hold no page or plain text were not read"] += 1
+    return content_type
+
+
+def _require_whole(headers: Mapping[str, str], answer: WarcRecord | None) -> None:
+    """Raise BadInput for what a crawler or server says to be a part."""
+    if cut := headers.get("warc-truncated"):
+        raise BadInput(f"the crawler kept only its beginning (WARC-Truncated: {cut[:50]})")
+    if "warc-segment-number" in headers:
+        raise BadInput("it is one of several segments of a record: they are not joined")
+    if answer is not None and answer.http_headers.status_code == _PARTIAL_CONTENT:
+        found = _RANGE.match(answer.http_headers.get("Content-Range") or "")
+        if found is None or int(found[1]) + 1 != int(found[2]):
+            raise BadInput("the server sent only a part of it (status 206)")
+
+
+def _content(answer: WarcRecord, size: int, most: int, notes: Notes) -> bytes:
+    """The first bytes of a body, decoded and without chunks. Raises BadInput if it is damaged or incomplete.
+
+    size: of all there is. What is not there is not decoded: crawlers keep headers of bodies that they have
+    unpacked.
+    """
+    body = _read(answer.reader, size)
+    declared = answer.http_headers.get("Content-Length") or ""
+    if "chunked" in (answer.http_headers.get("Transfer-Encoding") or "").lower():
+        body = _dechunked(body)
+    elif _LENGTH.fullmatch(declared) and len(body) < int(declared):
+        raise BadInput(f"its content ends in the middle: {len(body):,} bytes of {int(declared):,}")
+    elif _LENGTH.fullmatch(declared) and len(body) > int(declared):
+        notes["answers are longer than their Content-Length, and were read to their ends"] += 1
+    for coding in reversed((answer.http_headers.get("Content-Encoding") or "").lower().split(",")):
+        body = _decoded(body, coding.strip(), most, notes)
+    return body[:most]
+
+
+def _dechunked(body: bytes) -> bytes:
+    """The chunks of a body joined; the body itself if it has none. Raises BadInput if one is missing."""
+    chunks, place = list[bytes](), 0
+    while found := _CHUNK.match(body, place):
+        size = int(found[1], 16)
+        place = found.end() + size
+        if not size:
+            return b"".join(chunks)
+        chunks.append(body[found.end() : place])
+        place += body[place : place + 2] == b"\r\n" and 2
+    if chunks:
+        raise BadInput("its content ends in the middle: the last chunk is missing, or one is damaged")
+    return body
+
+
+def _decoded(body: bytes, coding: str, most: int, notes: Notes) -> bytes:
+    """The first bytes of a body without a content coding, or as it is if it is plain in spite of it. Raises
+    BadInput for a body that is damaged, ends early, or has a coding that is not read."""
+    if coding in ("", "identity") or not body:
+        return body
+    try:
+        return _unpacked(body, coding, most)
+    except BadInput:
+        if BINARY.search(body):
+            raise
+        notes["answers have not the Content-Encoding that they name, and were read as they are"] += 1
+        return body
+
+
+def _unpacked(body: bytes, coding: str, most: int) -> bytes:
+    match coding:
+        case "gzip" | "x-gzip" if body.startswith(_GZIP):
+            return _inflated(body, 31, most)
+        case "deflate":
+            # Most servers send it with zlib's header, as the standard says, others without.
+            try:
+                return _inflated(body, 15, most)
+            except BadInput as error:
+                with suppress(BadInput):
+                    return _inflated(body, -15, most)
+                raise error from None
+        case "br":
+            with _saying_damage():
+                return _read(BrotliReader(BytesIO(body)), most)
+        case "zstd":
+            unpacker = ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+            return _joined(body, unpacker.decompressobj, _ZSTD, ZSTD_STEP, most)
+    raise BadInput(f"its content is not in the coding that it names, or that is not read ({coding[:50]})")
+
+
+def _inflated(body: bytes, wbits: int, most: int) -> bytes:
+    return _joined(body, partial(zlib.decompressobj, wbits), _GZIP, GZIP_STEP, most)
+
+
+def _joined(body: bytes, new: Callable[[], Any], begin: bytes, step: int, most: int) -> bytes:
+    """The first bytes of all members, the second and further ones of which begin like this. step: a few bytes
+    may mean gigabytes."""
+    pieces, size, place = list[bytes](), 0, 0
+    while size < most and (place == 0 or body.startswith(begin, place)):
+        decompressor = new()
+        while size < most and not decompressor.eof:
+            if not (piece := body[place : place + step]):
+                raise BadInput("its content ends in the middle")
+            with _saying_damage():
+                pieces.append(decompressor.decompress(piece))
+            size += len(pieces[-1])
+            place += len(piece)
+        place -= len(decompressor.unused_data)
+    return b"".join(pieces)
+
+
+@contextmanager
+def _saying_damage() -> Iterator[None]:
+    try:
+        yield
+    except (zlib.error, ZstdError, OSError) as error:  # OSError: of brotli
+        raise BadInput(f"its content is damaged or ends in the middle ({error})") from error
+
+
+def _read(reader: Any, most: int) -> bytes:
+    pieces = []
+    while most > 0 and (piece := reader.read(most)):
+        pieces.append(piece)
+        most -= len(piece)
+    return b"".join(pieces)
+
+
+def _encoding(content_type: str) -> str | None:
+    """The encoding named by a server, None if it is unknown to browsers."""
+    found = _CHARSET.search(content_type)
+    name: str | None = map_encoding_to_html5(found[1], False) if found else None
+    return "gb18030" if name == "gbk" else name  # a superset

@@ -1,0 +1,266 @@
+"""Writes documents as Parquet.
+
+Parquet files cannot be appended to, so documents are first written to a file of JSON lines beside it, which a
+resumed run truncates and continues.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from simhbase.corpus.fields import json_value
+from simhbase.corpus.formats.parquet import json_type, json_values
+from simhbase.corpus.outputs.files import Form, KeptBeginning, cell, made_of, parsed_line, rename
+from simhbase.errors import BadInput
+
+BATCH_BYTES = 4 << 20  # lines parsed at once
+GROUP_BYTES = 64 << 20  # size of a row group
+COMPRESSION = "zstd"
+MOST_COLUMNS = 1_000
+MOST_LEVELS = 16  # of nesting; deeper values are written as JSON
+_MADE_OF = b"simhbase.lines"
+_MANY_BRACKETS = 500  # a line with more may be nested too deeply for Python
+
+Types = Mapping[str, Any]
+
+
+def parquet_form(path: Path, types: Callable[[], Types]) -> Form:
+    """Convert lines of JSON objects to a Parquet table with all their fields as columns.
+
+    types: called at the end, known Arrow types of columns. A column gets its type if all values fit it,
+    otherwise a common type of its values, otherwise text, with other values as JSON. Raises BadInput for an
+    object that is nested too deeply, and for too many different fields.
+    """
+    names: set[str] = set()
+
+    def readable(lines: Iterable[bytes]) -> Iterator[bytes]:
+        for line in lines:
+            is_deep = line.count(b"[") + line.count(b"{") > _MANY_BRACKETS
+            names.update(parsed_line(line) if is_deep else json_value(line))
+            if len(names) > MOST_COLUMNS:
+                raise BadInput(
+                    f"documents have more than {MOST_COLUMNS:,} different fields, and each would be a column "
+                    f"of {path}: write JSON lines (.jsonl) for documents of several kinds"
+                )
+            yield line
+
+    def finish(written: Path, target: Path, kept: KeptBeginning) -> None:
+        made = made_of(target)
+        try:
+            _write_table(written, made, kept, types())
+            with made.open("rb") as table:
+                os.fsync(table.fileno())
+            rename(made, target)
+        except BaseException:
+            made.unlink(missing_ok=True)
+            raise
+        written.unlink()
+
+    return Form(readable, finish)
+
+
+def count_type() -> Any:
+    """Arrow type of a column of counts."""
+    import pyarrow as arrow
+
+    return arrow.int64()
+
+
+def is_table_of(path: Path, kept: KeptBeginning) -> bool:
+    """True if a file is the table created from these lines."""
+    from pyarrow import ArrowException
+    from pyarrow.parquet import read_schema
+
+    with suppress(OSError, ArrowException):
+        return bool((read_schema(path).metadata or {}).get(_MADE_OF) == _made_of(kept))
+    return False
+
+
+def _made_of(kept: KeptBeginning) -> bytes:
+    return f"{kept.size} {kept.crc}".encode()
+
+
+def _write_table(lines: Path, made: Path, kept: KeptBeginning, known: Types) -> None:
+    """Create a Parquet file from JSON lines."""
+    tried = _types_to_try(lines, known)
+    unfit = set(tried)
+    while unfit:
+        unfit = _unfit(lines, made, kept, {name: each[0] for name, each in tried.items()})
+        for name in unfit:
+            del tried[name][0]
+
+
+def _types_to_try(lines: Path, known: Types) -> dict[str, list[Any]]:
+    """For each column the types that its values may fit, best first; None, for text, always fits."""
+    import pyarrow as arrow
+
+    found: dict[str, Any] = dict.fromkeys(() if lines.stat().st_size else known, arrow.null())
+    for columns in _batches(lines, found):
+        for name, values in columns.items():
+            kind = _type_of(values)
+            before = found.get(name, arrow.null())
+            found[name] = None if None in (kind, before) else _in_common(before, kind)
+    return {
+        name: [*([known[name]] if name in known else []), *([] if kind is None else [kind]), None]
+        for name, kind in found.items()
+    }
+
+
+def _type_of(values: list[Any]) -> Any:
+    """The common type of JSON values, None if there is none."""
+    import pyarrow as arrow
+
+    nested = (value for value in values if isinstance(value, list | dict))
+    if max(map(_levels, nested), default=0) > MOST_LEVELS:
+        return None
+    try:
+        kind = arrow.array(values).type
+    except (arrow.ArrowException, OverflowError, UnicodeEncodeError):
+        return None
+    return kind if _can_be_written(kind) else None
+
+
+def _in_common(left: Any, right: Any) -> Any:
+    import pyarrow as arrow
+
+    if left == right:
+        return left
+    try:
+        both = [arrow.schema([("column", kind)]) for kind in (left, right)]
+        return arrow.unify_schemas(both, promote_options="permissive").field(0).type
+    except arrow.ArrowException:
+        return None
+
+
+def _levels(value: Any) -> int:
+    """Nesting depth of a value, up to one more than MOST_LEVELS."""
+    levels, inner = 0, [value]
+    while inner and levels <= MOST_LEVELS:
+        inner = [
+            below
+            for each in inner
+            if isinstance(each, list | dict)
+            for below in (each.values() if isinstance(each, dict) else each)
+        ]
+        levels += bool(inner)
+    return levels
+
+
+def _can_be_written(kind: Any) -> bool:
+    """False for types that contain an object without fields."""
+    from pyarrow import types
+
+    if types.is_struct(kind):
+        return kind.num_fields > 0 and all(_can_be_written(field.type) for field in kind.fields)
+    return _can_be_written(kind.value_type) if types.is_list(kind) else True
+
+
+def _unfit(lines: Path, made: Path, kept: KeptBeginning, types: Types) -> set[str]:
+    """Write the table with columns of these types; returns the columns that do not fit all values, in which
+    case the table is incomplete."""
+    import pyarrow as arrow
+    from pyarrow.parquet import ParquetWriter
+
+    fields = [(name, arrow.string() if kind is None else kind) for name, kind in types.items()]
+    schema = arrow.schema(fields, metadata={_MADE_OF: _made_of(kept)})
+    unfit: set[str] = set()
+    with ParquetWriter(made, schema, compression=COMPRESSION) as writer:
+        group: list[Any] = []
+        for columns in _batches(lines, types):
+            arrays = {
+                name: _array(values, types[name]) for name, values in columns.items() if name not in unfit
+            }
+            unfit.update(name for name, array in arrays.items() if array is None)
+            if unfit:
+                continue
+            group.append(arrow.table(list(arrays.values()), schema=schema))
+            if sum(table.nbytes for table in group) >= GROUP_BYTES:
+                writer.write_table(arrow.concat_tables(group))
+                group.clear()
+        if group:
+            writer.write_table(arrow.concat_tables(group))
+    return unfit
+
+
+def _array(values: list[Any], kind: Any) -> Any:
+    """JSON values as an Arrow array, None if that would change any: Arrow rounds, truncates and converts."""
+    import pyarrow as arrow
+    from pyarrow import types
+
+    if kind is None:
+        # Halves of surrogate pairs are escaped, as in CSV.
+        texts = (None if value is None else cell(value).encode(errors="backslashreplace") for value in values)
+        values = [None if text is None else text.decode() for text in texts]
+        return arrow.array(values, arrow.string())
+    try:
+        is_plain = not types.is_nested(kind) and not isinstance(kind, arrow.BaseExtensionType)
+        given = values if is_plain else [_given(value, kind) for value in values]
+        array = _cast(arrow.array(given, json_type(kind, is_made=True)), kind)
+    except (arrow.ArrowException, OverflowError, TypeError, ValueError):
+        return None
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    return array if is_text or all(map(_is_same, json_values(array), values)) else None
+
+
+def _given(value: Any, kind: Any) -> Any:
+    """A JSON value as Arrow takes it: tuples for maps, bytes for UUIDs, integers for booleans of 8 bits.
+    Raises ValueError for other values."""
+    from pyarrow import types
+
+    match getattr(kind, "extension_name", None):
+        case "arrow.uuid" if value is not None:
+            return UUID(str(value)).bytes
+        case "arrow.bool8" if isinstance(value, bool):
+            return int(value)
+    if types.is_map(kind) and isinstance(value, list):
+        return [(_given(key, kind.key_type), _given(each, kind.item_type)) for key, each in value]
+    if types.is_struct(kind) and isinstance(value, dict):
+        inner = {field.name: field.type for field in kind.fields}
+        return {name: _given(each, inner[name]) if name in inner else each for name, each in value.items()}
+    if types.is_nested(kind) and not types.is_struct(kind) and isinstance(value, list):
+        return [_given(each, kind.value_type) for each in value]
+    return value
+
+
+def _cast(array: Any, kind: Any) -> Any:
+    """Cast an array of `json_type`. Under null objects Arrow has empty strings, which cannot be cast to
+    dates: they are set to null."""
+    import pyarrow as arrow
+    from pyarrow import types
+
+    if types.is_struct(kind):
+        fields = list(kind.fields)
+        inner = [_cast(each, field.type) for each, field in zip(array.flatten(), fields, strict=True)]
+        return arrow.StructArray.from_arrays(inner, fields=fields, mask=array.is_null())
+    if types.is_large_list(array.type) and types.is_nested(kind.value_type):
+        inner = _cast(array.values, kind.value_type)
+        return arrow.LargeListArray.from_arrays(array.offsets, inner, mask=array.is_null()).cast(kind)
+    return array.cast(kind)
+
+
+def _is_same(written: Any, given: Any) -> bool:
+    """True if two JSON values are equal, ignoring null fields."""
+    if isinstance(given, dict):
+        return isinstance(written, dict) and all(
+            _is_same(written.get(name), given.get(name)) for name in written.keys() | given.keys()
+        )
+    if isinstance(given, list):
+        return isinstance(written, list) and len(written) == len(given) and all(map(_is_same, written, given))
+    if written != written:
+        return bool(given != given)  # NaN
+    return bool(written == given) and isinstance(written, bool) == isinstance(given, bool)
+
+
+def _batches(lines: Path, names: Iterable[str]) -> Iterator[dict[str, list[Any]]]:
+    """Columns of values, some lines at a time: those in `names`, then others."""
+    columns = list(names)
+    with lines.open("rb") as file:
+        while group := file.readlines(BATCH_BYTES):
+            rows = list(map(parsed_line, group))
+            columns = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
+            yield {name: [row.get(name) for row in rows] for name in columns}

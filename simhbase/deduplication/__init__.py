@@ -1,0 +1,1 @@
+"""Near-duplicates within one corpus, or of one in another."""

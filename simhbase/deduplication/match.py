@@ -1,0 +1,218 @@
+"""Looks up documents among those of files, without a store."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import cached_property
+from itertools import starmap
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Self
+
+import numpy as np
+
+from simhbase.corpus.given import GivenRows
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.outputs.trim import text_only, without_content
+from simhbase.corpus.record import Record
+from simhbase.corpus.rejects import Rejects
+from simhbase.deduplication.matching import MatchCriteria, SpooledTexts
+from simhbase.drawers.memory_index import Hits, MemoryIndex
+from simhbase.drawers.threshold import RisingThreshold
+from simhbase.errors import BadInput
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.index.reader import IDS_LIMIT
+from simhbase.jobs.answers import Answer
+from simhbase.jobs.lookups import answers_to
+from simhbase.jobs.pipeline import Batch, fingerprinting, without_repeats
+from simhbase.model.frames import Documents, Texts
+from simhbase.model.values import Fingerprint, Lookup, Match
+from simhbase.process.spool import Spool
+from simhbase.profile.profile import Profile, given_parameters, with_corpus_defaults, without_sketches
+
+# Documents per drawer. Larger than in dedup, which holds one table at a time: here every table takes 8 bytes
+# per document, and comparing a query with dozens of further fingerprints costs next to nothing.
+MEMBERS = 64
+
+
+class Corpus:
+    """The documents of files: fingerprints in memory, ids on disk (in the folder for temporary files).
+
+    If a minimum similarity or a profile with sketches is given, texts are on disk, too, and matches have
+    their exact similarity.
+    """
+
+    def __init__(self, criteria: MatchCriteria, least: float | None, ids_limit: int) -> None:
+        self._criteria = criteria
+        self._ids_limit = ids_limit
+        self._ids = Spool(Path(gettempdir()))
+        self._texts = None if least is None else SpooledTexts(criteria.profile, least, Path(gettempdir()))
+        self._memory_index = MemoryIndex(criteria.nothing, criteria.scheme(0))
+        self._rows: GivenRows | None = None
+        self._numbers = array("q")  # of the rows of the documents, if these are rows
+
+    def close(self) -> None:
+        self._ids.close()
+        if self._texts is not None:
+            self._texts.close()
+
+    @classmethod
+    def of(
+        cls,
+        profile: Profile | Mapping[str, object] | None,
+        min_similarity: float | None,
+        ids_limit: int,
+        *,
+        of_texts: bool = True,
+    ) -> Self:
+        """Create an empty corpus. of_texts: False if queries or documents are fingerprints. Raises UsageError
+        for invalid arguments."""
+        profile = (with_corpus_defaults if of_texts else without_sketches)(given_parameters(profile))
+        criteria = MatchCriteria.of(profile, min_similarity)
+        if min_similarity is None and criteria.profile.sketching is not None:
+            threshold = criteria.chosen.threshold or 0.0
+            if isinstance(threshold, RisingThreshold):  # sketches decide: they have the number of features
+                return cls(criteria, 0.0, ids_limit)
+            min_similarity = threshold
+            criteria = MatchCriteria.of(profile, min_similarity)
+        return cls(criteria, min_similarity, ids_limit)
+
+    @property
+    def tells_similarity(self) -> bool:
+        """True if matches have their exact similarity."""
+        return self._texts is not None
+
+    @cached_property
+    def fingerprinter(self) -> Fingerprinter:
+        return self.profile.fingerprinter()
+
+    @property
+    def profile(self) -> Profile:
+        return self._criteria.profile
+
+    def read(self, inputs: Inputs, rejects: Rejects) -> None:
+        """Read the documents. Raises BadInput if nothing could be read."""
+        found = [self._criteria.nothing]
+        self._rows = inputs.rows if isinstance(inputs.rows, GivenRows) else None
+        with closing(inputs.each(fingerprinting(inputs.options, self, self.trim))) as batches:
+            for batch in without_repeats(batches):
+                rejects.note(batch)
+                found.append(batch.fingerprints)
+                self._ids.append(each.encode() for each in batch.ids)
+                if self._rows is not None:
+                    self._numbers.extend(record.line for record in batch.records)
+                if self._texts is not None:
+                    self._texts.append(batch)
+        if rejects.counts.nothing_read:
+            raise BadInput("nothing could be read")
+        fingerprints = FingerprintBatch.joined(found)
+        self._memory_index = MemoryIndex(fingerprints, self._criteria.scheme(len(fingerprints) // MEMBERS))
+
+    @property
+    def trim(self) -> Callable[[Record], Record]:
+        return without_content if self._texts is None else text_only
+
+    def of_texts(self, texts: Sequence[str]) -> list[Lookup]:
+        found = self.fingerprinter.fingerprint_many(texts)
+        usable = [text for text, reason in zip(texts, found.reasons, strict=True) if reason is None]
+        lookups = iter(self._lookups(found.fingerprints[found.accepted], usable))
+        return [next(lookups) if reason is None else Lookup(None, reason=reason) for reason in found.reasons]
+
+    def of_fingerprints(self, values: Sequence[int]) -> list[Lookup]:
+        return self._lookups(FingerprintBatch.bare(np.array(values, dtype=np.uint64)), ())
+
+    def of_records(self, batch: Batch) -> list[Lookup]:
+        return self._lookups(batch.fingerprints, [record.text or "" for record in batch.records])
+
+    def _lookups(self, fingerprints: FingerprintBatch, texts: Sequence[str]) -> list[Lookup]:
+        matches: list[list[tuple[Match, int]]] = [[] for _ in range(len(fingerprints))]
+        truncated = np.zeros(len(fingerprints), dtype=np.bool_)
+        for hits in self._memory_index.near(fingerprints, self._criteria.bounds, self._ids_limit):
+            truncated[hits.truncated] = True
+            for query, match in self._matches(hits, texts):
+                matches[query].append(match)
+        return [
+            Lookup(Fingerprint(value), tuple(starmap(self._with_given_id, sorted(near))), cut)
+            for value, near, cut in zip(
+                fingerprints.values.tolist(), matches, truncated.tolist(), strict=True
+            )
+        ]
+
+    def _with_given_id(self, match: Match, document: int) -> Match:
+        """The match of a row with the row's id as it was given."""
+        if self._rows is None:
+            return match
+        return replace(match, id=self._rows.id_of(self._numbers[document], match.id))
+
+    def _matches(self, hits: Hits, texts: Sequence[str]) -> Iterator[tuple[int, tuple[Match, int]]]:
+        """Number of the query, and the match with the number of its document, of each hit that is similar
+        enough."""
+        similarity: list[float | None] = [None] * len(hits.query)
+        if self._texts is not None:
+            exact = self._texts.similarity(hits.query + self._texts.count, hits.document, texts)
+            similar = exact >= self._texts.least
+            hits, similarity = hits.where(similar), exact[similar].tolist()
+        ids = (each.decode() for each in self._ids.read(hits.document.tolist()))
+        fingerprints = map(Fingerprint, hits.fingerprint.tolist())
+        matches = map(Match, hits.distance.tolist(), ids, fingerprints, similarity)
+        return zip(hits.query.tolist(), zip(matches, hits.document.tolist(), strict=True), strict=True)
+
+
+def match(
+    queries: Inputs | str | Path | Sequence[str | Path] | Documents | None = None,
+    against: Inputs | str | Path | Sequence[str | Path] | Documents = (),
+    profile: Profile | Mapping[str, object] | None = None,
+    *,
+    texts: Texts | None = None,
+    id_field: str | None = None,
+    text_field: str | None = None,
+    min_similarity: float | None = None,
+    ids_limit: int = IDS_LIMIT,
+) -> Iterator[Answer]:
+    """Look up each document of one corpus among those of another, in input order, without a store.
+
+    queries, against: files, or documents in Python, as for `dedup`; the same for both: each document is
+    looked up among the others. Ids of rows, of queries and matches, have the type that was given. texts: in
+    place of `queries`. id_field, text_field: as for `dedup`, of both.
+    profile: a Profile, or some of its parameters by name. The default is MinHash, which finds nearly all
+    pairs with a similarity of 0.65 or more, or SimHash if documents or queries are fingerprints. What
+    it leaves open is chosen as by `dedup`. min_similarity: minimum exact Jaccard similarity of matches
+    (default: the profile's threshold, if it has one). ids_limit: maximum number of documents listed per
+    fingerprint. With `by_source` of the Inputs of queries, their watcher is told at the end how many of each
+    source have matches.
+
+    Keeps fingerprints of `against` in memory; ids and, if needed, texts are on disk until the iterator is
+    exhausted or closed. Raises UsageError for invalid arguments, BadInput if nothing in `against` can be
+    read, TooManyRejects.
+    """
+    asked, searched = (
+        given.with_fields(id_field, text_field) for given in (Inputs.of(queries, texts), Inputs.of(against))
+    )
+    replace(searched, rejects=asked.rejects).check_outputs()
+    asked.require_outputs()
+    return _answers(asked, searched, profile, min_similarity, ids_limit)
+
+
+def _answers(
+    asked: Inputs,
+    searched: Inputs,
+    profile: Profile | Mapping[str, object] | None,
+    min_similarity: float | None,
+    ids_limit: int,
+) -> Iterator[Answer]:
+    of_texts = asked.options.fingerprint_field is None and searched.options.fingerprint_field is None
+    is_itself = asked.are_those_of(searched)
+    asked, searched = asked.with_given_rows(), searched.with_given_rows()
+    with (
+        asked.noting_rejects() as rejects,
+        closing(Corpus.of(profile, min_similarity, ids_limit + is_itself, of_texts=of_texts)) as corpus,
+    ):
+        corpus.read(searched, rejects)
+        for answers in answers_to(
+            asked, corpus, corpus.trim, corpus.of_records, rejects, exclude_self=is_itself
+        ):
+            yield from answers

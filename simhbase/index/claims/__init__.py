@@ -1,0 +1,1 @@
+"""Claims: of near documents, one is stored."""

@@ -1,0 +1,1 @@
+"""Loads of corpora into a store."""

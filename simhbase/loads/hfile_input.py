@@ -1,0 +1,158 @@
+"""Loads HFiles that were written elsewhere, such as by Spark, into HBase: `simhbase load-hfiles`.
+
+A folder has the HFiles of each table, TABLE/FAMILY/NUMBER, and a manifest, written last. They are like those
+of `HFileLoad`, all with one version, and are loaded in the same order with the same checks. The folder is
+kept: loading it again changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any, cast
+
+from simhbase.corpus.watcher import NULL_WATCHER, Watcher
+from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, UsageError
+from simhbase.index import Index, open_index
+from simhbase.index.load_log import LoadLog
+from simhbase.loads.hfiles import TABLES, Handover
+from simhbase.model import wire
+from simhbase.stores.hbase import HBaseStore
+from simhbase.stores.hbase.hfiles import HFile, HFiles
+from simhbase.stores.hbase.tools import hbase_command
+from simhbase.stores.hbase.workfolder import LOCAL, WorkFolder
+
+MANIFEST, FORMAT = "manifest.json", 4
+IF_OLD = (
+    "Write the HFiles again, to another folder, and load these; if this takes as long, with fewer documents"
+)
+COUNTED = ("added", "updated", "unchanged", "rejected")
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """HFiles for a table, and the timestamp of their cells."""
+
+    time: int
+    files: tuple[HFile, ...]
+
+
+@dataclass(frozen=True)
+class HFileInput:
+    """Manifest of a folder of HFiles.
+
+    store, tables_digest: the tables they were written for; version: of the documents; begun: when writing
+    began, both in milliseconds since 1970. added, updated, unchanged, rejected: counts of documents; samples:
+    some of their ids; tables: by name, without tables that get no rows.
+    """
+
+    store: str
+    tables_digest: str
+    version: int
+    begun: int
+    added: int
+    updated: int
+    unchanged: int
+    rejected: int
+    samples: tuple[str, ...]
+    tables: Mapping[str, TableFiles]
+
+    def encode(self) -> bytes:
+        return wire.encode(self, format=FORMAT)
+
+    @staticmethod
+    def decode(content: bytes, folder: str) -> HFileInput:
+        """Decode a manifest. Raises BadInput if it is invalid or of another version."""
+        try:
+            if wire.decode(content, dict[str, Any]).get("format") == FORMAT:
+                return wire.decode(content, HFileInput)
+        except BadInput as error:
+            raise BadInput(
+                f"{folder}/{MANIFEST} is not a manifest of HFiles: give the folder that "
+                "simhbase.spark.hfile_input wrote"
+            ) from error
+        raise BadInput(f"{folder} was written by another version of simhbase: write it again")
+
+
+@dataclass(frozen=True)
+class HFilesReport:
+    """Counts of the documents in the loaded HFiles, compared with those stored when the HFiles were
+    written."""
+
+    added: int
+    updated: int
+    unchanged: int
+    rejected: int
+    seconds: float
+
+
+def load_hfiles(
+    folder: str | Path,
+    store: str,
+    *,
+    work_folder: str | Path | None = None,
+    watcher: Watcher = NULL_WATCHER,
+) -> HFilesReport:
+    """Load HFiles written by `simhbase.spark.hfile_input` with HBase's bulk load tool.
+
+    folder: a local folder, or a URI that HBase's tool can read; it is kept. store: URL of the store they were
+    written for. work_folder: as for `load`, for the tool's log; default: in `folder`.
+
+    May be repeated after an interruption: cells have fixed timestamps, so loading them twice changes nothing.
+    Raises BadInput if there is no manifest; ProfileMismatch if the files were written for other tables;
+    StoreBusy if another process loads the folder; StoreFailed if a tool fails, or the files are too old to be
+    safe; UsageError if HBase's tools are missing.
+    """
+    if not store.startswith("hbase:"):
+        raise UsageError(f"{store} is not in HBase: HFiles can only be loaded into HBase")
+    start, uri = monotonic(), uri_of(str(folder))
+    if uri.startswith(LOCAL) and not Path(uri.removeprefix(LOCAL), MANIFEST).is_file():
+        raise BadInput(
+            f"{uri.removeprefix(LOCAL)} has no {MANIFEST}, which simhbase.spark.hfile_input writes "
+            "last: check that this is its folder, and that it has succeeded"
+        )
+    command = hbase_command()
+    with open_index(store) as index:
+        digest = hashlib.blake2b(f"{index.store.url} {uri}".encode(), digest_size=8).hexdigest()
+        with LoadLog.begin(index.store, f"{uri.rpartition('/')[2][:80]}-{digest[:8]}", digest) as log:
+            place = WorkFolder(str(work_folder or uri), f"simhbase-load-{digest}")
+            hfiles = HFiles(cast(HBaseStore, index.store), command, place, log.require_held, watcher.note)
+            try:
+                found = _handed_over(index, hfiles, uri)
+            except BaseException as error:
+                place.close(keeping_log=isinstance(error, StoreFailed))
+                raise
+            finally:
+                hfiles.close()
+            place.close(keeping_log=False)
+            counts = {name: getattr(found, name) for name in COUNTED}
+            log.change(counts=counts)
+    return HFilesReport(**counts, seconds=round(monotonic() - start, 3))
+
+
+def _handed_over(index: Index, hfiles: HFiles, uri: str) -> HFileInput:
+    """Load all files in a folder, and return its manifest."""
+    found = HFileInput.decode(hfiles.fetched(f"{uri}/{MANIFEST}").read_bytes(), uri)
+    if found.tables_digest != index.tables_digest:
+        raise ProfileMismatch(
+            f"the HFiles in {uri} were written for other tables (of {found.store}, or dropped since) than "
+            f"those of {index.store.url}: write them again"
+        )
+    handover = Handover(index, found.version, found.begun, IF_OLD, index.store.now)
+    handover.require_fresh()
+    hfiles.start()
+    for name in TABLES:
+        if table := found.tables.get(name):
+            folder = f"{uri}/{name}"
+            hfiles.hand_over_files(name, table.time, folder, table.files, handover.require_fresh)
+    handover.look_up(found.samples)
+    hfiles.finish()
+    return found
+
+
+def uri_of(folder: str) -> str:
+    """The URI of a folder, for HBase's tools."""
+    return folder.rstrip("/") if "://" in folder else f"{LOCAL}{Path(folder).resolve()}"

@@ -1,0 +1,1 @@
+"""What a process does besides: threads, workers, memory, stops, progress, logs, measurements."""

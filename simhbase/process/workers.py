@@ -1,0 +1,261 @@
+"""An ordered map over worker processes, for what holds the interpreter, and may hang or crash: the extraction
+of HTML."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures.thread import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process, resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from threading import Lock, Thread, local
+from types import ModuleType
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from simhbase.errors import SimhbaseError
+from simhbase.process.parallel import require_some, results_in_order
+
+Item = TypeVar("Item")
+
+
+def map_in_processes(
+    function: Callable[[Sequence[Item]], Sequence[Item]],
+    chunks: Iterable[Sequence[Item]],
+    processes: int,
+    lost: Callable[[Item, str], Item],
+    seconds: float,
+    size: Callable[[Sequence[Item]], int] = lambda chunk: 0,
+    chosen: Callable[[Sequence[Item]], bool] = lambda chunk: True,
+) -> Generator[Sequence[Item], None, None]:
+    """The results of each chunk that is chosen, and the others as they are, in order. The function takes one
+    item at a time, as a list, and returns a list of results.
+
+    An item that takes more than `seconds` of processor time, or whose process dies, gives lost(item, reason):
+    it alone. A new process handles the rest.
+
+    function, items and results must be picklable. At most AHEAD times `processes` chunks are in progress,
+    with a total `size` (in bytes) of about AHEAD_SIZE times `processes`, so endless inputs need bounded
+    memory.
+
+    Closing the generator, Ctrl-C and the death of this process stop the workers at once, even within an item.
+    If other code may fail while iterating, wrap it in `contextlib.closing`.
+
+    Exceptions of the function are re-raised. Raises SimhbaseError if a worker cannot start, UsageError for
+    processes < 1.
+    """
+    require_some(processes, "processes")
+    return _map_in_processes(_Workers(function, lost, seconds), chunks, processes, size, chosen)
+
+
+def _map_in_processes(
+    workers: _Workers[Item],
+    chunks: Iterable[Sequence[Item]],
+    processes: int,
+    size: Callable[[Sequence[Item]], int],
+    chosen: Callable[[Sequence[Item]], bool],
+) -> Generator[Sequence[Item], None, None]:
+    executor = ThreadPoolExecutor(processes, "simhbase")
+
+    def submit(chunk: Sequence[Item]) -> Future[Sequence[Item]]:
+        if chosen(chunk):
+            return executor.submit(workers.results, chunk)
+        unchanged = Future[Sequence[Item]]()
+        unchanged.set_result(chunk)
+        return unchanged
+
+    try:
+        yield from results_in_order(submit, chunks, processes, size)
+    finally:
+        workers.stop()
+        executor.shutdown(cancel_futures=True)
+        workers.join()
+
+
+class _Worker(NamedTuple):
+    """A process, and this end of its pipe."""
+
+    process: SpawnProcess
+    pipe: Connection
+
+    def answers(self, items: Sequence[Any]) -> Iterator[Any]:
+        """One for each item; fewer if the process dies."""
+        try:
+            self.pipe.send(items)
+            for _ in items:
+                yield self.pipe.recv()
+        except (EOFError, OSError):
+            return
+
+    def is_ready(self) -> bool:
+        """Waits until the process has started; False if it died."""
+        try:
+            return bool(self.pipe.recv())
+        except (EOFError, OSError):
+            return False
+
+    def join(self) -> None:
+        self.process.join()
+        self.pipe.close()
+
+
+class _Stopped(Exception):
+    """Nobody waits for results any more."""
+
+
+class _Workers(Generic[Item]):
+    """Worker processes, one for each thread that asks."""
+
+    def __init__(
+        self,
+        function: Callable[[Sequence[Item]], Sequence[Item]],
+        lost: Callable[[Item, str], Item],
+        seconds: float,
+    ) -> None:
+        self._function = function
+        self._lost = lost
+        self._seconds = seconds
+        self._changes = Lock()
+        self._running: list[_Worker] = []
+        self._stopped = False
+        self._own = local()
+
+    def results(self, chunk: Sequence[Item]) -> list[Item]:
+        """The results of the items of a chunk, in order."""
+        found: list[Item] = []
+        rest = chunk
+        while rest:
+            worker = self._worker()
+            done = 0
+            for answer in worker.answers(rest):
+                if isinstance(answer, _Raised):
+                    raise answer.error
+                found += answer
+                done += 1
+            if done < len(rest):
+                found.append(self._lost(rest[done], self._death(worker)))
+            rest = rest[done + 1 :]
+        return found
+
+    def stop(self) -> None:
+        """Kill the processes, and start no more."""
+        with self._changes:
+            self._stopped = True
+            for worker in self._running:
+                worker.process.kill()
+
+    def join(self) -> None:
+        for worker in self._running:
+            worker.join()
+
+    def _worker(self) -> _Worker:
+        """The process of this thread, started if there is none."""
+        worker: _Worker | None = getattr(self._own, "worker", None)
+        if worker is None:
+            worker = self._own.worker = self._started()
+            if not worker.is_ready():
+                raise SimhbaseError(
+                    f"a worker process died when it started ({self._death(worker)}). Finished work is kept; "
+                    "try again, with fewer processes (processes) if memory is short"
+                )
+        return worker
+
+    def _started(self) -> _Worker:
+        # Spawned: RocksDB's threads and locks do not survive a fork.
+        context = get_context("spawn")
+        here, there = context.Pipe()
+        hidden = nullcontext if self._function.__module__ == "__main__" else _main_module_hidden
+        with self._changes, there:
+            if self._stopped:
+                raise _Stopped
+            process = context.Process(
+                target=_serve, args=(there, self._function, self._seconds), name="simhbase", daemon=True
+            )
+            resource_tracker.ensure_running()  # unblocks signals, which workers must not get
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+            with hidden():
+                process.start()
+            worker = _Worker(process, here)
+            self._running.append(worker)
+        return worker
+
+    def _death(self, worker: _Worker) -> str:
+        """Why the process of this thread died."""
+        wait([worker.process.sentinel])
+        with self._changes:  # starting another process waits for this one, too
+            if self._stopped:
+                raise _Stopped
+            worker.join()
+            self._running.remove(worker)
+        self._own.worker = None
+        code = worker.process.exitcode or 0
+        if code == -signal.SIGPROF:
+            return (
+                f"it took more than {self._seconds:g} s of processor time: leave it out, or extract its text "
+                "by another program"
+            )
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return (
+            f"its process died ({how}): the system may lack memory, or the page crashes the parser. Try "
+            "again with fewer processes (processes), or leave it out"
+        )
+
+
+@contextmanager
+def _main_module_hidden() -> Iterator[None]:
+    """Processes started inside do not import the program's main module.
+
+    Workers do not need it unless their function is defined there, and a script without `if __name__ ==
+    "__main__"` would start again in each. multiprocessing has no option for this.
+    """
+    with _HIDING:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+
+
+_HIDING = Lock()
+
+
+@dataclass(frozen=True)
+class _Raised:
+    """An exception of the function, in place of its result."""
+
+    error: Exception
+
+
+def _serve(pipe: Connection, function: Callable[[list[Any]], Any], seconds: float) -> None:
+    """What a worker process does: read chunks, and send the result of each item as soon as it is there.
+
+    A timer of the system ends the process within a long item, even if the item holds the interpreter. It
+    counts processor time, so that a job that was stopped, or is on a busy machine, loses nothing.
+    """
+    Thread(target=_leave_with_parent, daemon=True).start()
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    pipe.send(True)  # has started
+    while True:
+        for item in pipe.recv():
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            try:
+                answer: Any = function([item])
+            except Exception as error:
+                error.add_note(traceback.format_exc())
+                answer = _Raised(error)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            pipe.send(answer)
+
+
+def _leave_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)

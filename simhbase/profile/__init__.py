@@ -1,0 +1,1 @@
+"""The parameters that fingerprints depend on."""

@@ -1,0 +1,488 @@
+"""Finds near-duplicates within a DataFrame, with the same results as `simhbase.dedup` for files.
+
+Spark computes fingerprints and joins them by drawers, which gives connected components. The documents of a
+component, with their texts, go to one task, which groups them by the code of `simhbase.dedup`. Copies of a
+text are one document until then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  # the usual name
+from pyspark.sql.types import (
+    AtomicType,
+    BinaryType,
+    BooleanType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from simhbase.corpus.record import Value
+from simhbase.deduplication.dates import DateOrder, DateReader, DateUnit, form_of
+from simhbase.deduplication.matching import MatchCriteria, SpooledTexts
+from simhbase.deduplication.representative import (
+    Preference,
+    as_number,
+    compared_as_text,
+    is_number,
+    preference,
+)
+from simhbase.drawers.groups import Matcher, groups, stars
+from simhbase.errors import BadInput, UsageError
+from simhbase.process.logs import logger
+from simhbase.profile.profile import Profile
+from simhbase.spark.drawers import COMPONENT, verified_by, with_components
+from simhbase.spark.failures import raised_clearly
+from simhbase.spark.fingerprints import (
+    ID,
+    IDENTITY,
+    PROBLEM,
+    REASON,
+    TEXT,
+    Columns,
+    at_borders,
+    decoded,
+    fingerprinted,
+    id_of,
+    text_of,
+    type_of,
+)
+from simhbase.spark.guard import guarded
+
+NUMBER, INTEGER, FORM, WORDS = "number", "integer", "form", "words"
+PLACE, ORDER, DIGEST = "place", "order", "place.digest"
+KEY, REPRESENTATIVE, DISTANCE, SIMILARITY, GROUP = "key", "representative", "distance", "similarity", "group"
+CONTAINMENT, APART = "containment", "apart"  # apart: kept, as its representative does not contain it
+REPEATED = "the same id came before"
+DOCUMENTS_AT_ONCE = 1 << 12  # of whole components
+_OWN_PLACE = "__simhbase_place"  # among the columns of the user's DataFrame
+_NUMBER, _COUNT = "__number", "__count"
+_LARGE = DecimalType(38, 0)
+_INTEGER = re.compile(r"[+-]?\d{1,38}")
+_DIGEST_BYTES = 16
+
+log = logger(__name__)
+
+GROUPED = StructType(
+    [
+        StructField(KEY, BinaryType()),
+        StructField(REPRESENTATIVE, StringType()),
+        StructField(DISTANCE, IntegerType()),
+        StructField(SIMILARITY, DoubleType()),
+        StructField(CONTAINMENT, DoubleType()),
+        StructField(APART, BooleanType()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class SparkReport:
+    """Counts as in `simhbase.DedupReport`."""
+
+    documents: int
+    unique: int
+    duplicates: int
+    group_count: int
+    rejected: int
+
+
+@dataclass(frozen=True)
+class Deduplicated:
+    """Result of `dedup`. Call `unpersist` when the frames are no longer needed.
+
+    documents: a row for each accepted document: id, representative (its own id if it is kept), distance and
+    similarity to the representative (null if unknown), containment in it (null without `min_containment`),
+    and group, the id of the group's first document.
+    rejects: id and reason of the others. unique: the kept rows of the DataFrame, with all columns. held:
+    persisted frames.
+    """
+
+    documents: DataFrame
+    rejects: DataFrame
+    unique: DataFrame
+    held: tuple[DataFrame, ...]
+
+    @property
+    def duplicates(self) -> DataFrame:
+        """A row for each removed document: id, duplicate_of, distance, similarity, containment, group."""
+        others = self.documents.where(F.col(ID) != F.col(REPRESENTATIVE))
+        return others.withColumnRenamed(REPRESENTATIVE, "duplicate_of")
+
+    def report(self) -> SparkReport:
+        """Count documents, groups and rejects."""
+        kept = F.count_if(F.col(ID) == F.col(REPRESENTATIVE))
+        led = F.count_distinct(F.when(F.col(ID) != F.col(REPRESENTATIVE), F.col(REPRESENTATIVE)))
+        documents, unique, groups = self.documents.agg(F.count("*"), kept, led).head() or (0, 0, 0)
+        rejected = self.rejects.count()
+        return SparkReport(documents + rejected, unique, documents - unique, groups, rejected)
+
+    def unpersist(self) -> None:
+        """Unpersist all frames. They are computed again if they are used."""
+        for frame in self.held:
+            frame.unpersist()
+
+
+@raised_clearly()
+def dedup(
+    df: DataFrame,
+    profile: Profile | Mapping[str, object] | None = None,
+    *,
+    id_column: str = "id",
+    text_column: str = "text",
+    order_column: str | None = None,
+    min_similarity: float | None = None,
+    min_containment: float | None = None,
+    keep: str = "first",
+    date_column: str = "date",
+    date_order: DateOrder | None = None,
+    date_unit: DateUnit | None = None,
+    chains: bool = False,
+    count_column: str | None = None,
+) -> Deduplicated:
+    """Find near-duplicates within one DataFrame, as `simhbase.dedup` does. See there for profile,
+    min_similarity, min_containment, keep (date_column is its date_field), date_order, date_unit, chains, and
+    count_column (its count_field), a new column of `unique`.
+
+    order_column: defines the order of the input: least value first, then least id; None: by ids, as texts.
+    Partitions do not matter. If ids repeat, the first document counts and the others are rejected; null and
+    empty ids are rejected, and texts that are null, not UTF-8 or have too few features.
+
+    `df` is read again for texts to compare and for `unique`, so it must not change (no `rand()`, no sample).
+    Each connected component is grouped by one task, with the memory of `simhbase.dedup` for its documents,
+    and their texts on local disk (TMPDIR). Raises UsageError for invalid arguments, before anything is read;
+    BadInput if no document has the value that `keep` names; SimhbaseError if more than 25 million
+    fingerprints have a match, which the driver cannot join.
+    """
+    if count_column is not None:
+        _require_new(df, count_column)
+    rule = Rule.of(
+        profile, min_similarity, min_containment, keep, date_column, date_order, date_unit, chains=chains
+    )
+    rows = InputRows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
+    documents = read_documents(rows, rule)
+    answers, firsts = grouped_documents(documents, rows, rule)
+    rejects = documents.where(F.col(REASON).isNotNull()).select(ID, REASON)
+    return Deduplicated(
+        answers.drop(PLACE, APART), rejects, rows.kept(answers, count_column), (documents, firsts, answers)
+    )
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What matches, and what is kept. least: minimum similarity of texts, 0 if they are not compared."""
+
+    criteria: MatchCriteria
+    least: float
+    min_containment: float | None
+    preferred: Preference | None
+    date_order: DateOrder | None
+    chains: bool
+
+    @classmethod
+    def of(
+        cls,
+        profile: Profile | Mapping[str, object] | None,
+        min_similarity: float | None,
+        min_containment: float | None,
+        keep: str,
+        date_column: str,
+        date_order: DateOrder | None,
+        date_unit: DateUnit | None,
+        *,
+        chains: bool,
+    ) -> Self:
+        """As the parameters of `dedup`. Raises UsageError."""
+        criteria, least = MatchCriteria.exact(profile, min_similarity)
+        if min_containment is not None:
+            criteria.require_containment(min_containment, least, chains=chains)
+        preferred = preference(keep, date_column, date_order, date_unit)
+        return cls(criteria, least, min_containment, preferred, date_order, chains)
+
+
+def read_documents(rows: InputRows, rule: Rule) -> DataFrame:
+    """Fingerprint all rows: a persisted row for each, with its place, and the reason if it is rejected."""
+    read = rows.read(values_of(rows.df, rows.text, rule.preferred) if rows.values is None else rows.values)
+    criteria = rule.criteria
+    found = fingerprinted(read, criteria.profile, verified_by(criteria))
+    return without_repeats(with_forms(found, rule.date_order)).persist()
+
+
+def grouped_documents(documents: DataFrame, rows: InputRows, rule: Rule) -> tuple[DataFrame, DataFrame]:
+    """A row for each accepted document with its representative and group, and the distinct texts; both are
+    persisted. documents: as from `read_documents`."""
+    columns = Columns.of(rule.criteria.profile)
+    accepted = documents.where(F.col(REASON).isNull())
+    accepted = accepted.withColumn(KEY, F.col(DIGEST) if rule.least else F.concat(*columns.names))
+    order = [*most_preferred_first(accepted, rule.preferred), F.col(PLACE)]
+    number = F.row_number().over(Window.partitionBy(KEY).orderBy(*order))
+    most_preferred = accepted.withColumn(_NUMBER, number).where(F.col(_NUMBER) == 1).drop(_NUMBER)
+    firsts = with_components(most_preferred, rule.criteria, columns).persist()
+    grouped = _grouped(firsts, rows, rule, order)
+    return _answers(accepted, grouped, led_by_first=rule.preferred is None).persist(), firsts
+
+
+def _require_new(df: DataFrame, name: str) -> None:
+    if not name:
+        raise UsageError("the name is empty", parameter="count_column")
+    # Spark does not tell capital letters apart unless it is told to.
+    if name.lower() in {each.lower() for each in df.columns}:
+        raise UsageError(f"there is a column {name!r} already: name another one", parameter="count_column")
+
+
+@dataclass(frozen=True)
+class InputRows:
+    """The rows of a DataFrame, and the columns they are read by. problem: why a row is rejected already;
+    values: to choose by, None for those of `values_of`."""
+
+    df: DataFrame
+    id: Column
+    text: Column
+    order: list[Column]
+    problem: Column | None = None
+    values: list[Column] | None = None
+
+    @property
+    def place(self) -> Column:
+        """Position of a row in the input. Rows with equal positions are equal in all relevant columns."""
+        return F.struct(*self.order, self.id.alias(ID), self.digest.alias("digest"))
+
+    @property
+    def digest(self) -> Column:
+        """Digest of the text. Computed by Spark, so that a text is sent to Python only once."""
+        return F.substring(F.unhex(F.sha2(self.text, 256)), 1, _DIGEST_BYTES)
+
+    def read(self, values: list[Column]) -> DataFrame:
+        known = [] if self.problem is None else [self.problem.alias(PROBLEM)]
+        return self.df.select(
+            self.id.alias(ID), self.place.alias(PLACE), *known, *values, self.text.alias(TEXT)
+        )
+
+    def texts(self, of: DataFrame) -> DataFrame:
+        """Distinct texts of some documents, by digest."""
+        everything = self.df.select(self.digest.alias(KEY), self.text.alias(TEXT))
+        return everything.join(of.select(KEY), KEY, "left_semi").dropDuplicates([KEY])
+
+    def kept(self, answers: DataFrame, count_column: str | None) -> DataFrame:
+        """The rows of the DataFrame that are their own representatives. count_column: a new one, for the
+        number of documents that each stands for."""
+        its_own = F.col(ID) == F.col(REPRESENTATIVE)
+        rows = self.df.withColumn(_OWN_PLACE, self.place)
+        if count_column is None:
+            places = answers.where(its_own).select(F.col(PLACE).alias(_OWN_PLACE))
+            found = rows.join(places, _OWN_PLACE, "left_semi")
+        else:
+            own_place = F.first(F.when(its_own, F.col(PLACE)), ignorenulls=True).alias(_OWN_PLACE)
+            sizes = answers.groupBy(REPRESENTATIVE).agg(own_place, F.count("*").alias(_COUNT))
+            found = rows.join(sizes.select(_OWN_PLACE, F.col(_COUNT).alias(count_column)), _OWN_PLACE)
+        return found.dropDuplicates([_OWN_PLACE]).drop(_OWN_PLACE)
+
+
+def _grouped(firsts: DataFrame, rows: InputRows, rule: Rule, order: list[Column]) -> DataFrame:
+    """Representative of each document, with distance, similarity and containment, and if it is apart."""
+    criteria, least, min_containment = rule.criteria, rule.least, rule.min_containment
+    sizes = firsts.groupBy(COMPONENT).count().where("count > 1").select(COMPONENT)
+    several = firsts.join(sizes, COMPONENT, "left_semi")
+    if least:
+        several = several.join(rows.texts(several), KEY)
+    by_component = several.repartition(COMPONENT).sortWithinPartitions(COMPONENT, *order)
+    needed = by_component.drop(PLACE, IDENTITY, REASON, PROBLEM, NUMBER, INTEGER, FORM, WORDS)
+    tells_similarity = bool(least) or criteria.chosen.sketching is not None
+    similarity = F.lit(1.0 if tells_similarity else None).cast("double")
+    alone = firsts.join(sizes, COMPONENT, "left_anti").select(
+        KEY,
+        F.col(ID).alias(REPRESENTATIVE),
+        F.lit(0).alias(DISTANCE),
+        similarity.alias(SIMILARITY),
+        F.lit(None if min_containment is None else 1.0).cast("double").alias(CONTAINMENT),
+        F.lit(False).alias(APART),
+    )
+    work = partial(
+        _representatives, criteria=criteria, least=least, min_containment=min_containment, chains=rule.chains
+    )
+    return needed.mapInArrow(guarded(work), GROUPED).unionByName(alone)
+
+
+def _answers(accepted: DataFrame, grouped: DataFrame, *, led_by_first: bool) -> DataFrame:
+    """A row for each document, with its place in the input."""
+    found = accepted.select(ID, PLACE, KEY).join(grouped, KEY).drop(KEY)
+    if led_by_first:
+        return found.withColumn(GROUP, F.col(REPRESENTATIVE))
+    names = found.groupBy(REPRESENTATIVE).agg(F.min_by(ID, PLACE).alias(GROUP))
+    named = found.join(names, REPRESENTATIVE)
+    return named.select(ID, PLACE, REPRESENTATIVE, DISTANCE, SIMILARITY, CONTAINMENT, APART, GROUP)
+
+
+def values_of(df: DataFrame, text: Column, preferred: Preference | None) -> list[Column]:
+    """The column of preference: numbers, or texts that may be numbers or dates. Raises UsageError for other
+    types."""
+    if preferred is None:
+        return []
+    if preferred.field is None:
+        return [F.length(text).cast("double").alias(NUMBER)]
+    kind = type_of(df, preferred.field, "keep")
+    column = F.col(preferred.field)
+    if isinstance(kind, NumericType) and not preferred.is_date:
+        return [column.alias(NUMBER)]
+    if isinstance(kind, NumericType):
+        column = column.cast(DecimalType(38, 9))  # not 1.7E9
+    if isinstance(kind, AtomicType) and not isinstance(kind, BooleanType | BinaryType):
+        return [F.nullif(column.cast("string"), F.lit("")).alias(WORDS)]
+    raise UsageError(
+        f"column {preferred.field!r} is {kind.simpleString()}: only texts and numbers can be compared",
+        parameter="keep",
+    )
+
+
+def with_forms(documents: DataFrame, order: DateOrder | None) -> DataFrame:
+    """Parse the texts of preference: adds columns of numbers, and of integers, null if they are none, and of
+    the forms of dates. order: as for `form_of`."""
+    if WORDS not in documents.columns:
+        return documents
+    added = [StructField(NUMBER, DoubleType()), StructField(INTEGER, _LARGE), StructField(FORM, StringType())]
+    schema = StructType([*documents.schema.fields, *added])
+    return documents.mapInArrow(guarded(partial(_with_forms, order=order)), schema)
+
+
+def most_preferred_first(accepted: DataFrame, preferred: Preference | None) -> list[Column]:
+    """Sort columns of preference, before the order of the input. Raises BadInput if no document has a
+    value, and as `Preference.order`."""
+    if preferred is None:
+        return []
+    words = F.col(WORDS if WORDS in accepted.columns else NUMBER)
+    counted = accepted.agg(F.count("*"), F.count(words), F.count(NUMBER)).head() or (0, 0, 0)
+    documents, values, numbers = counted
+    if documents and not values:
+        raise BadInput(f"no document has a value in column {preferred.field!r}", parameter="keep")
+    by = [_comparable(accepted, NUMBER)]
+    if WORDS in accepted.columns and (preferred.is_date or numbers < values):
+        by = [_date_or_text(accepted, preferred)]
+    elif WORDS in accepted.columns:
+        by.append(F.col(INTEGER))  # of equal doubles, integers beyond 2^53
+    return [each.desc_nulls_last() if preferred.sign > 0 else each.asc_nulls_last() for each in by]
+
+
+def _comparable(accepted: DataFrame, name: str) -> Column:
+    """A column of numbers, without NaN and -0.0."""
+    if not isinstance(accepted.schema[name].dataType, DoubleType | FloatType):
+        return F.col(name)
+    return F.nanvl(F.col(name), F.lit(None).cast("double")) + F.lit(0.0)
+
+
+def _date_or_text(accepted: DataFrame, preferred: Preference) -> Column:
+    by_form = accepted.where(F.col(WORDS).isNotNull()).groupBy(FORM)
+    found = by_form.agg(F.min(WORDS), F.count("*")).orderBy(FORM).collect()
+    forms: dict[str | None, tuple[Value, int]] = {row[0]: (row[1], row[2]) for row in found}
+    if not preferred.reads_dates(forms):
+        is_number = F.col(NUMBER).isNotNull()
+        examples = accepted.where(F.col(WORDS).isNotNull()).groupBy(is_number).agg(F.min(WORDS)).collect()
+        values = [value for value, _ in forms.values()] + [row[1] for row in examples]
+        if reason := compared_as_text(values, preferred.date_order):
+            log.warning("%r is compared as text: %s", preferred.field, reason)
+        return F.col(WORDS)
+    reader = preferred.dates(forms, lambda message: log.warning("%s", message))
+    return F.udf(partial(_moment, reader), _LARGE)(F.col(WORDS))
+
+
+def _moment(reader: DateReader, words: str | None) -> Decimal | None:
+    moment = None if words is None else reader.moment(words)
+    return None if moment is None else Decimal(moment)
+
+
+def _with_forms(batches: Iterable[pa.RecordBatch], order: DateOrder | None) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        words = batch.column(WORDS).to_pylist()
+        numbers = [as_number(each) if each is not None and is_number(each) else None for each in words]
+        integers = [Decimal(each) if each and _INTEGER.fullmatch(each) else None for each in words]
+        added = [
+            pa.array(numbers, pa.float64()),
+            pa.array(integers, pa.decimal128(38, 0)),
+            pa.array([each and form_of(each, order) for each in words], pa.string()),
+        ]
+        names = [*batch.schema.names, NUMBER, INTEGER, FORM]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *added], names)
+
+
+def order_of(df: DataFrame, name: str | None) -> list[Column]:
+    """The column that orders the input. Raises UsageError if its type has no order."""
+    if name is None:
+        return []
+    kind = type_of(df, name, "order_column")
+    if not isinstance(kind, AtomicType):
+        raise UsageError(f"{name!r} is {kind.simpleString()}, which has no order", parameter="order_column")
+    return [F.col(name).alias(ORDER)]
+
+
+def without_repeats(found: DataFrame) -> DataFrame:
+    """Reject repeated ids: all documents with a fingerprint except the first, by place in the input."""
+    number = F.row_number().over(Window.partitionBy(ID, REASON).orderBy(PLACE))
+    repeated = F.col(REASON).isNull() & (number > 1)
+    return found.withColumn(REASON, F.when(repeated, F.lit(REPEATED)).otherwise(F.col(REASON)))
+
+
+def _representatives(
+    batches: Iterable[pa.RecordBatch],
+    criteria: MatchCriteria,
+    least: float,
+    min_containment: float | None,
+    *,
+    chains: bool,
+) -> Iterator[pa.RecordBatch]:
+    """Documents, sorted by component and preference -> rows with representatives."""
+    columns = Columns.of(criteria.profile)
+    for rows, texts in _components(batches, criteria, least, min_containment):
+        exact = texts.exact() if least else None
+        fingerprints, scheme = columns.read(rows), criteria.scheme(len(rows))
+        matcher = Matcher(fingerprints, scheme, criteria.bounds, exact)
+        found = groups(matcher) if chains else stars(matcher)
+        similarity, shares = found.similarity, None
+        if min_containment is not None:
+            shares = texts.containment(np.arange(len(rows)), found.representative)
+        arrays = [
+            rows.column(KEY),
+            rows.column(ID).take(pa.array(found.representative)),
+            pa.array(found.distance.astype(np.int32)),
+            pa.nulls(len(rows), pa.float64()) if similarity is None else pa.array(similarity),
+            pa.nulls(len(rows), pa.float64()) if shares is None else pa.array(shares),
+            pa.array(np.zeros(len(rows), np.bool_) if found.apart is None else found.apart),
+        ]
+        yield from pa.Table.from_arrays(arrays, GROUPED.names).to_batches()
+
+
+def _components(
+    batches: Iterable[pa.RecordBatch], criteria: MatchCriteria, least: float, min_containment: float | None
+) -> Iterator[tuple[pa.Table, SpooledTexts]]:
+    """Whole components, some at a time. Their texts are on disk, if they are compared."""
+    names = [KEY, ID, *Columns.of(criteria.profile).names]
+    spool = partial(SpooledTexts, criteria.profile, least, Path(gettempdir()), min_containment)
+    held: list[pa.RecordBatch] = []
+    texts = spool()
+    try:
+        for rows, begins in at_borders(batches, [COMPONENT]):
+            if begins and sum(map(len, held)) >= DOCUMENTS_AT_ONCE:
+                yield pa.Table.from_batches(held), texts
+                texts.close()
+                held, texts = [], spool()
+            if least:
+                texts.append_texts(decoded(rows.column(TEXT), TEXT)[0])
+            held.append(rows.select(names))
+        if held:
+            yield pa.Table.from_batches(held), texts
+    finally:
+        texts.close()

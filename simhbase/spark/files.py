@@ -1,0 +1,254 @@
+"""Reads files of a corpus to a DataFrame, each row with its place: its file and line.
+
+Spark finds and splits the files, and the command's own parser reads their lines in the executors, so that
+records are rejected for the same reasons as on one machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+from urllib.parse import unquote
+
+import orjson
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # the usual name
+
+from simhbase.corpus.names import format_of
+from simhbase.corpus.outputs.files import require_new_field, unique_line
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import Format, InputOptions, Raw, Record, Reject, too_long
+from simhbase.deduplication.representative import Preference
+from simhbase.errors import UsageError
+from simhbase.spark.dedup import ORDER, WORDS, InputRows
+from simhbase.spark.fingerprints import PROBLEM, id_of, text_of
+from simhbase.spark.guard import guarded
+
+FORMATS: tuple[Format, ...] = ("jsonl", "parquet")
+PLACE, VALUE, ROW = "__simhbase_order", "value", "row"
+_LINES = f"id binary, text binary, {VALUE} string, {ROW} binary, {PROBLEM} string, {PLACE} long"
+# A place is one number: the number of its file, its line, and its number among objects joined on a line.
+_LINE_BITS, _PART_BITS = 36, 6
+_MOST_FILES = 1 << (63 - _LINE_BITS - _PART_BITS)
+_PATH, _BEGIN = "path", "begin"
+
+
+SOURCE_SHIFT = _LINE_BITS + _PART_BITS  # bits of a place below the number of the file
+
+
+def source_of(place: int) -> int:
+    """The number of the file of a place."""
+    return place >> SOURCE_SHIFT
+
+
+def line_of(place: int) -> int:
+    """The line of a place, from 1; of Parquet the row."""
+    return (place >> _PART_BITS) & ((1 << _LINE_BITS) - 1)
+
+
+def _place(source: int, line: int, part: int = 0) -> int:
+    return ((source << _LINE_BITS | line) << _PART_BITS) | min(part, (1 << _PART_BITS) - 1)
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a corpus in input order: by the paths given, and in a folder by name, its own before those
+    of its subfolders.
+
+    given: the paths; names: of the files, as messages show them; origins: for each file the folder that was
+    given, or its own name; uris: as Spark names them; format: of all.
+    """
+
+    given: Sequence[str]
+    names: Sequence[str]
+    origins: Sequence[str]
+    uris: Sequence[str]
+    format: Format
+
+    @classmethod
+    def find(cls, session: SparkSession, given: Sequence[str], file_format: Format | None) -> Self:
+        """List the files. Raises UsageError if there are none, for files given twice, and for formats that
+        Spark does not read here."""
+        from pyspark.errors import AnalysisException
+
+        names, origins, uris = list[str](), list[str](), list[str]()
+        for path in given:
+            try:
+                # Spark only lists files here, whatever they hold.
+                found = _reader(session).text(path).inputFiles()
+            except AnalysisException as error:
+                raise UsageError(f"cannot read {path}: Spark finds no such file or folder") from error
+            for uri in sorted(map(_plain, found), key=_order):
+                uris.append(uri)
+                names.append(_name(uri, path))
+                origins.append(path if names[-1].startswith(f"{path.rstrip('/')}/") else names[-1])
+        if not uris:
+            raise UsageError(f"no input: no files in {', '.join(given)}")
+        if len(set(uris)) < len(uris):
+            twice = next(name for uri, name in zip(uris, names, strict=True) if uris.count(uri) > 1)
+            raise UsageError(f"{twice} is given twice: give each file once")
+        if len(uris) > _MOST_FILES:
+            raise UsageError(f"{len(uris):,} files are more than {_MOST_FILES:,}: join some of them first")
+        return cls(given, names, origins, uris, file_format or _format_of(names))
+
+    def rows(
+        self,
+        session: SparkSession,
+        options: InputOptions,
+        preferred: Preference | None,
+        count_field: str | None,
+    ) -> InputRows:
+        """The rows of all files, in input order. options: the fields; preferred: whether a value is chosen by
+        (options.value_field); count_field: no record may have it."""
+        if self.format == "parquet":
+            df = self._table(_reader(session).parquet(*self.given))
+            order = [F.col(PLACE).alias(ORDER)]
+            return InputRows(df, id_of(df, options.id_field), text_of(df, options.text_field), order)
+        df = self._lines(_reader(session).text(list(self.given)), options, count_field)
+        values: list[Column] | None = None
+        if preferred is not None and preferred.field is not None:
+            values = [F.nullif(F.col(VALUE), F.lit("")).alias(WORDS)]
+        text = F.col("text").cast("string")
+        order = [F.col(PLACE).alias(ORDER)]
+        return InputRows(df, F.col("id").cast("string"), text, order, F.col(PROBLEM), values)
+
+    def _table(self, df: DataFrame) -> DataFrame:
+        numbers = [(uri, number) for number, uri in enumerate(self.uris)]
+        known = df.sparkSession.createDataFrame(numbers, f"{_PATH} string, source long")
+        decoded = F.url_decode(F.regexp_replace("_metadata.file_path", r"\+", "%2B"))
+        path = F.regexp_replace(decoded, "^file:/+", "file:/")
+        line = F.col("_metadata.row_index") + 1
+        placed = df.select("*", path.alias("__path"), line.alias("__line"))
+        joined = placed.join(F.broadcast(known), F.col("__path") == F.col(_PATH))
+        place = F.shiftleft(F.shiftleft("source", _LINE_BITS) + F.col("__line"), _PART_BITS)
+        return joined.withColumn(PLACE, place).select(*(F.col(f"`{name}`") for name in df.columns), PLACE)
+
+    def _lines(self, df: DataFrame, options: InputOptions, count_field: str | None) -> DataFrame:
+        path, begin = (
+            F.col("_metadata.file_path").alias(_PATH),
+            F.col("_metadata.file_block_start").alias(_BEGIN),
+        )
+        sizes = df.select(path, begin).groupBy(_PATH, _BEGIN).count().collect()
+        before: dict[str, int] = {}
+        begins: dict[tuple[str, int], int] = {}
+        for block, start, count in sorted(map(tuple, sizes)):
+            begins[block, start] = before.get(block, 0)
+            before[block] = begins[block, start] + count
+        sources = dict(zip(self.uris, enumerate(self.names), strict=True))
+        work = _LineParser(options, {each: sources[_plain(each)] for each in before}, begins, count_field)
+        lines = df.select(F.col("value").cast("binary").alias("line"), path, begin)
+        return lines.mapInArrow(guarded(work), _LINES)
+
+
+@dataclass(frozen=True)
+class _LineParser:
+    """Batches of lines -> a row for each record. sources: number and name of each file; begins: number of
+    lines before each block of a file; count_field: which no record may have."""
+
+    options: InputOptions
+    sources: Mapping[str, tuple[int, str]]
+    begins: Mapping[tuple[str, int], int]
+    count_field: str | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        block, number = ("", -1), 0
+        parser = Parser(self.options)
+        for batch in batches:
+            raw: list[Raw | Reject] = []
+            for line, path, begin in zip(*(each.to_pylist() for each in batch.columns), strict=True):
+                if (path, begin) != block:
+                    block = path, begin
+                    number = self.begins[block]
+                number += 1
+                if line and not line.isspace():
+                    raw.append(self._raw(line, self.sources[path][1], number))
+            yield self._batch(parser.parse(raw))
+
+    def _raw(self, line: bytes, source: str, number: int) -> Raw | Reject:
+        if len(line) > self.options.max_record_bytes:
+            return Reject(source, number, None, too_long(len(line), self.options))
+        return Raw(source, number, None, line.removesuffix(b"\r"), None, "json")
+
+    def _batch(self, items: Sequence[Record | Reject]) -> pa.RecordBatch:
+        numbers = {name: number for number, name in self.sources.values()}
+        columns: list[list[object]] = [[], [], [], [], [], []]
+        last, part = None, 0
+        for item in items:
+            part = part + 1 if (item.source, item.line) == last else 0
+            last = item.source, item.line
+            place = _place(numbers[item.source], item.line or 0, part)
+            for column, value in zip(columns, [*self._cells(item), place], strict=True):
+                column.append(value)
+        kinds = [pa.binary(), pa.binary(), pa.string(), pa.binary(), pa.string(), pa.int64()]
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, ["id", "text", VALUE, ROW, PROBLEM, PLACE])
+
+    def _cells(self, item: Record | Reject) -> list[object]:
+        if isinstance(item, Reject):
+            return [_bytes(item.id), None, None, None, item.reason]
+        row = unique_line(item)
+        if self.count_field is not None:
+            require_new_field(item, row, self.count_field, "count_field")
+        value = None if item.value is None else str(item.value)
+        return [_bytes(item.id), _bytes(item.text), value, row, None]
+
+
+def counted(field_name: str, count: str) -> Column:
+    """The rows of JSON lines with one more field, from a column of counts; as `counted_line`."""
+    before = F.expr(f"substring({ROW}, 1, length({ROW}) - 1)")
+    field = F.lit(f",{orjson.dumps(field_name).decode()}:").cast("binary")
+    number = F.col(count).cast("string").cast("binary")
+    return F.concat(before, field, number, F.lit("}").cast("binary"))
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode(errors="surrogatepass")
+
+
+def _reader(session: SparkSession):  # type: ignore[no-untyped-def]  # of PySpark
+    return session.read.option("recursiveFileLookup", "true").option("lineSep", "\n")
+
+
+def _plain(uri: str) -> str:
+    """One form of the URIs that Spark gives in several: decoded, local ones with one slash."""
+    return re.sub("^file:/+", "file:/", unquote(uri))
+
+
+def _name(uri: str, given: str) -> str:
+    """A file as messages show it: a local one by its path, relative if it was given so."""
+    if not uri.startswith("file:"):
+        return uri
+    path = Path(uri.removeprefix("file:"))
+    if "://" in given or given.startswith(("file:", "/")):
+        return str(path)
+    return os.path.relpath(path)
+
+
+def _order(uri: str) -> list[tuple[bool, str]]:
+    *folders, name = uri.split("/")
+    return [*((True, each) for each in folders), (False, name)]
+
+
+def _format_of(names: Iterable[str]) -> Format:
+    """The format of all files. Raises UsageError."""
+    found: dict[Format, str] = {}
+    for name in names:
+        found.setdefault(format_of(name) or "jsonl", name)
+    (first, example), *others = found.items()
+    if others:
+        other, second = others[0]
+        raise UsageError(
+            f"{example} is {first}, and {second} is {other}: read files of one format, or say which all are",
+            parameter="format",
+        )
+    if first not in FORMATS:
+        raise UsageError(
+            f"{example} is {first}: on Spark {' and '.join(FORMATS)} are read; convert it first",
+            parameter="format",
+        )
+    return first
