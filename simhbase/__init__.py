@@ -183,8 +183,8 @@ _NAMES = {
     "deduplication.match": "match",
     "deduplication.pairs": "CorpusPairs pairs",
     "metrics": "Metrics",
-    "model.values": "AddReport Claim Comparison Document Explanation Fingerprint Group Lookup Match Member Met "
-    "Muted Pair Query Rejected Stats StoredDocument StoredPage",
+    "model.values": "AddReport Claim Comparison Document Explanation Fingerprint Group Lookup Match Member "
+    "Met Muted Pair Query Rejected Stats StoredDocument StoredPage",
     "online.async_client": "AsyncClient",
     "online.client": "Client",
     "online.shared": "SharedLookups",

@@ -1,1 +1,1 @@
-"""Work on whole corpora: load, dedup, match, learn; on Spark."""
+"""What jobs on whole corpora share, and learning of word lists and boilerplate."""

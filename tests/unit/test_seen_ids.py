@@ -105,7 +105,8 @@ def test_many_ids_leave_memory_and_no_file(folder):
 
 
 def test_jobs_without_a_store_load_no_engine_before_ids_go_to_disk():
-    code = "import sys, simhbase.deduplication.dedup, simhbase.deduplication.match; sys.exit('rocksdict' in sys.modules)"
+    jobs = "simhbase.deduplication.dedup, simhbase.deduplication.match"
+    code = f"import sys, {jobs}; sys.exit('rocksdict' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

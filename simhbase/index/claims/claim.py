@@ -2,7 +2,7 @@
 
 To look up and then to add is a race: two workers can both see nothing. In a store that changes all its tables
 in one step both are done under its lock (`AtomicClaimer`). In others claims are decided in batches, as
-`claim_batch.py` says (`BatchClaimer`). In both, claims of many threads and tasks share batches: while one is
+`batch.py` says (`BatchClaimer`). In both, claims of many threads and tasks share batches: while one is
 on its way new ones queue up, and the next batch takes all of them. One that waits for others delays nobody.
 
 Muted documents make nothing a duplicate, and nobody waits for claims that would be muted: of near texts at
