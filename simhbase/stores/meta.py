@@ -9,7 +9,7 @@ from typing import Protocol
 from simhbase.errors import StoreFailed
 from simhbase.stores.arrays import after_prefix
 from simhbase.stores.base import Records, RecordTable, Row
-from simhbase.stores.checked import checked, is_intact, unchecked
+from simhbase.stores.checked import CHECKSUM_BYTES, checked, is_intact
 
 TICKETS = b"claim tickets"  # counter of the batches of claims, where many processes write
 _COUNTER_BYTES = 8
@@ -39,8 +39,8 @@ class Meta:
         self._url = store.url
 
     def get(self, key: bytes) -> bytes | None:
-        (value,) = self.get_many([key])
-        return value
+        (cell,) = self._rows.get([key])
+        return cell and self._read(key, cell.value)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of keys, None if a key is absent."""
@@ -69,12 +69,12 @@ class Meta:
             self._rows.delete([key for key, _ in rows])
 
     def _read(self, key: bytes, value: bytes) -> bytes:
-        try:
-            return unchecked(key, value)
-        except ValueError as error:
+        if not is_intact(key, value):
             raise StoreFailed(
-                f"the row {shown(key)} of the table meta of {self._url} is damaged: {error}. {remedy(key)}"
-            ) from error
+                f"the row {shown(key)} of the table meta of {self._url} is damaged: its checksum differs. "
+                f"{remedy(key)}"
+            )
+        return value[:-CHECKSUM_BYTES]
 
 
 def damaged_in(rows: Sequence[Row]) -> list[bytes]:

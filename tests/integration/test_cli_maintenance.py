@@ -12,7 +12,6 @@ from simhbase.cli import COMMANDS
 from simhbase.drawers.rowkeys import decode
 from simhbase.index.rows import Entry, document_key, listing_key
 from simhbase.stores.meta import Meta
-from simhbase.stores.rocksdb.database import RocksBatch
 from simhbase.stores.rocksdb.store import RocksStore
 from tests.command_line import documents, fingerprints, result, run, texts
 
@@ -143,9 +142,7 @@ def test_a_value_that_is_cut_off_is_such_a_row(tmp_path, left):
         store = cast(RocksStore, index.store)
         (stored,) = store.database.get("documents", [document_key("a")])
         with store.exclusive():
-            batch = RocksBatch(store.database)
-            batch.put("documents", [document_key("a")], [stored[:left]])
-            batch.write()
+            store.database.write([("documents", [document_key("a")], [stored[:left]])])
     assert json.loads(run("check", "--json", *STORE, cwd=tmp_path).stdout)["problems"][UNREADABLE] == 1
     assert result("check", "--repair", *STORE, cwd=tmp_path)["clean"]
     assert result("find", "--id", "b", *STORE, cwd=tmp_path)["matches"]
@@ -159,9 +156,7 @@ def test_an_index_row_of_another_length_is_named_and_a_copy_is_without_it(tmp_pa
     with simhbase.open(f"rocksdb:{tmp_path}/s.db") as index:
         store = cast(RocksStore, index.store)
         with store.exclusive():
-            batch = RocksBatch(store.database)
-            batch.put("index", [row], [b""])
-            batch.write()
+            store.database.write([("index", [row], [b""])])
     done = run("check", "--repair", *STORE, cwd=tmp_path)
     assert done.returncode == 1
     assert f"has {len(row)} bytes instead of 13: {row.hex()}" in done.stderr.decode()

@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,17 +122,17 @@ def test_a_lookup_that_begins_while_rows_are_being_removed_misses_nothing(
             target=lambda: lookups.extend(reader.find(fingerprints(*queries), Query(k=3)))
         )
         watch(store, lambda: threading.current_thread() is looking and written.wait(5))
-        write = database.RocksBatch.write
+        write = database.Database.write
 
-        def write_later(batch: database.RocksBatch) -> None:
+        def write_later(*given: Any, **named: Any) -> None:
             looking.start()
             looking.join(0.3)
-            write(batch)
+            write(*given, **named)
             written.set()
             looking.join(0.3)  # before the commit has ended
 
         with monkeypatch.context() as patch:
-            patch.setattr(database.RocksBatch, "write", write_later)
+            patch.setattr(database.Database, "write", write_later)
             AtomicWriter(store, SCHEME).add(batch(["x"], NEAR_F))
         looking.join()
         assert dict(found_in(lookups[0]))["x"] in (F, NEAR_F)

@@ -42,9 +42,9 @@ def noted(monkeypatch) -> list[str]:
 
     def note(owner: type, name: str) -> None:
         real = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda *args: notes.append(name) or real(*args))
+        monkeypatch.setattr(owner, name, lambda *given, **named: notes.append(name) or real(*given, **named))
 
-    note(database.RocksBatch, "write")
+    note(database.Database, "write")
     note(database.Database, "sync")
     return notes
 

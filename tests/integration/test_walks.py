@@ -128,14 +128,14 @@ def test_a_run_meets_the_functions_of_its_walk_in_their_order(name, folder):
 
 # Functions that a call enters, once everything is imported and kept. A ceiling may only fall.
 CEILINGS = {
-    "find": 67,
-    "claim": 120,
-    "load": 425,
+    "find": 66,
+    "claim": 115,
+    "load": 417,
     "dedup": 320,
-    "tables create": 162,
-    "migrate": 232,
-    "check": 162,
-    "vacuum": 113,
+    "tables create": 149,
+    "migrate": 223,
+    "check": 157,
+    "vacuum": 108,
 }
 SENTENCES = (
     "The committee approved the budget after a long debate over schools.",

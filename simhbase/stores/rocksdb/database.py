@@ -49,6 +49,7 @@ _READS = {"hits": "hit", "misses": "miss"}
 LINKS = "links"  # a reader's folder of links to files of a store that it may not write to
 _LINKED = re.compile(rf"\S*/{LINKS}/")
 _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied")
+Put = tuple[str, Iterable[bytes], Iterable[bytes]]  # a table, keys and their values
 _NOT_WRITTEN = re.compile(r"While (fsync|fdatasync|sync_file_range|appending)")
 
 
@@ -268,7 +269,14 @@ class Database:
                 "that the disk is sound and has room, open the store again and run simhbase check"
             )
 
-    def write(self, batch: WriteBatch) -> None:
+    def write(self, put: Iterable[Put] = (), delete: Iterable[tuple[str, Iterable[bytes]]] = ()) -> None:
+        """Change tables in one step, in the log: delete the keys of each table, then put its keys and
+        values."""
+        batch = WriteBatch(raw_mode=True)
+        for table, keys in delete:
+            deque(map(batch.delete, keys, repeat(self.handles[table])), maxlen=0)
+        for table, keys, values in put:
+            deque(map(batch.put, keys, values, repeat(self.handles[table])), maxlen=0)
         with self.writing():
             self._ingestion.end()
             self.rdict.write(batch, WRITES)
@@ -294,14 +302,6 @@ class Database:
     def sync(self) -> None:
         with self.writing():
             self.rdict.flush_wal(sync=True)
-
-    def set_index_option(self, name: str, value: str) -> None:
-        """Change an option of the index while it is open."""
-        self.families[INDEX].set_options({name: value})
-
-    def catch_up(self) -> None:
-        """Read what the primary has written since."""
-        self.rdict.try_catch_up_with_primary()
 
     def approximate_size(self, table: str) -> Size:
         """RocksDB's estimates for files and memory."""
@@ -375,22 +375,6 @@ def _identity(folder: Path) -> tuple[int, ...]:
     return tuple(number for each in there for number in (each.st_dev, each.st_ino))
 
 
-class RocksBatch:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._batch = WriteBatch(raw_mode=True)
-
-    def put(self, table: str, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
-        deque(map(self._batch.put, keys, values, repeat(self._database.handles[table])), maxlen=0)
-
-    def delete(self, table: str, keys: Iterable[bytes]) -> None:
-        deque(map(self._batch.delete, keys, repeat(self._database.handles[table])), maxlen=0)
-
-    def write(self) -> None:
-        """Write everything to the log."""
-        self._database.write(self._batch)
-
-
 _OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
 
 
@@ -439,7 +423,7 @@ def open_writer(url: str, path: Path, options: Options, memory: Memory) -> Datab
         try:
             # rocksdict has no setter for this. Drawers are read by prefix; without whole keys the filters
             # are half as large.
-            database.set_index_option("block_based_table_factory", "{whole_key_filtering=false}")
+            database.families[INDEX].set_options({"block_based_table_factory": "{whole_key_filtering=false}"})
             database.end_ingestion()
         except BaseException:
             database.close()

@@ -100,7 +100,7 @@ class Follower:
     def _catch_up(self, database: Database) -> None:
         if self._links is not None:
             _link_files(self._path, self._links)
-        database.catch_up()
+        database.rdict.try_catch_up_with_primary()
 
     def is_behind(self) -> Growth | None:
         """The writer's progress, None if nothing has been written since the last check."""

@@ -89,16 +89,16 @@ def require_whole(url: str, path: Path, open_rdict: Callable[[Options, AccessTyp
             opened.close()
     finally:
         no_logs.remove()
-    logs = sorted(path.glob("*.log"), key=lambda file: int(file.stem))
-    if not any(int(log.stem) >= oldest for log in logs):
+    logs = {int(log.stem): log for log in path.glob("*.log")}
+    if max(logs, default=-1) < oldest:
         raise StoreFailed(
             f"opening {url} failed: its log {oldest:06}.log, or a later one, is missing. {REMEDY}"
         )
-    begins = next(filter(None, map(_first_write, logs)), 0)
+    begins = next(filter(None, (_first_write(log) for _, log in sorted(logs.items()))), 0)
     if begins > written + 1:
         raise StoreFailed(
             f"opening {url} failed: the writes from {written + 1:,} to {begins - 1:,} are in none of its "
-            f"files. Its MANIFEST was cut short, or a log before {logs[0].name} is missing. {REMEDY}"
+            f"files. Its MANIFEST was cut short, or a log before {logs[min(logs)].name} is missing. {REMEDY}"
         )
     return files
 

@@ -7,11 +7,11 @@ import resource
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import repeat
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import TypeVar
 
 import numpy as np
@@ -35,7 +35,7 @@ from simhbase.stores.base import (
     Version,
 )
 from simhbase.stores.rocksdb.compaction import compact
-from simhbase.stores.rocksdb.database import Database, RocksBatch, reopened
+from simhbase.stores.rocksdb.database import Database, Put, reopened
 from simhbase.stores.rocksdb.follower import Follower
 from simhbase.stores.rocksdb.options import IN_ORDER, INDEX, SCANNING, WITHIN_DRAWER
 from simhbase.stores.strings import Strings
@@ -68,22 +68,22 @@ class RocksStore(BaseStore["RocksRecords"]):
     def database(self) -> Database:
         """The database for reads and writes. Raises StoreFailed after `close`, and in a process forked from
         the one that opened it."""
-        self._require_own_process()
+        if self._process != os.getpid():
+            raise self._forked()
         if self._database is None:
             raise StoreFailed(f"{self.url} was closed: open it again")
         return self._database
 
-    def _require_own_process(self) -> None:
-        # Before taking any lock: one held at the fork is never released in the child.
-        if self._process != os.getpid():
-            raise StoreFailed(
-                f"{self.url} was opened before this process was forked, and RocksDB does not survive a fork: "
-                "open the store in each process (after the fork, or with multiprocessing's 'spawn')"
-            )
+    def _forked(self) -> StoreFailed:
+        return StoreFailed(
+            f"{self.url} was opened before this process was forked, and RocksDB does not survive a fork: "
+            "open the store in each process (after the fork, or with multiprocessing's 'spawn')"
+        )
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self._require_own_process()
+        if self._process != os.getpid():  # a lock held at the fork is never released in the child
+            raise self._forked()
         with self._lock:
             yield
 
@@ -143,16 +143,12 @@ class RocksStore(BaseStore["RocksRecords"]):
             if self._follower is None and not removes and changes.index.size >= FILE_ROWS * KEY_BYTES:
                 self._add_files(changes)
                 return
-            batch = RocksBatch(self.database)
-            batch.delete(INDEX, _sorted_rows(changes.unindex))
-            for table, gone in changes.delete.items():
-                batch.delete(table, gone)
-            batch.put(INDEX, _sorted_rows(changes.index), repeat(b""))
+            put: list[Put] = [(INDEX, _sorted_rows(changes.index), repeat(b""))]
             for table, (keys, values) in changes.put.items():
                 stored = self._records[table].with_versions(values, changes.version)
-                batch.put(table, keys.to_list(), stored.to_list())
+                put.append((table, keys.to_list(), stored.to_list()))
             with self._rows_go() if removes else nullcontext():
-                batch.write()
+                self.database.write(put, [(INDEX, _sorted_rows(changes.unindex)), *changes.delete.items()])
             self.sync()
 
     def _add_files(self, changes: Changes) -> None:
@@ -213,15 +209,12 @@ class RocksDrawers:
     def add(self, keys: NDArray[np.uint8]) -> None:
         for start in range(0, len(keys), WRITE_FINGERPRINTS):
             with self._store.exclusive():
-                batch = RocksBatch(self._store.database)
-                batch.put(INDEX, _sorted_rows(keys[start : start + WRITE_FINGERPRINTS]), repeat(b""))
-                batch.write()
+                some = _sorted_rows(keys[start : start + WRITE_FINGERPRINTS])
+                self._store.database.write([(INDEX, some, repeat(b""))])
 
     def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
         with self._store.exclusive():
-            batch = RocksBatch(self._store.database)
-            batch.delete(INDEX, _sorted_rows(keys))
-            batch.write()
+            self._store.database.write(delete=[(INDEX, _sorted_rows(keys))])
 
     def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
         values = self._store.read(lambda database: database.get(INDEX, to_bytes(keys)))
@@ -323,10 +316,10 @@ class RocksRecords(LockedRecords):
                 there = zip(rows, self.get([key for key, _ in rows]), versions_of(version), strict=False)
                 fitting = [(row, at) for row, cell, at in there if cell is None or cell.version <= at]
                 rows, version = [row for row, _ in fitting], [at for _, at in fitting]
-            batch = RocksBatch(self._store.database)
-            values = self.with_versions(Strings.of([value for _, value in rows]), version)
-            batch.put(self._table, [key for key, _ in rows], values.to_list())
-            batch.write()
+            values: Iterable[bytes] = (value for _, value in rows)
+            if self._head_bytes:
+                values = map(add, map(_VERSION.pack, versions_of(version)), values)
+            self._store.database.write([(self._table, (key for key, _ in rows), values)])
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
         with self._store.exclusive():
@@ -336,9 +329,7 @@ class RocksRecords(LockedRecords):
                     for key, cell, version in zip(keys, self.get(keys), versions, strict=True)
                     if cell is not None and cell.version <= version
                 ]
-            batch = RocksBatch(self._store.database)
-            batch.delete(self._table, keys)
-            batch.write()
+            self._store.database.write(delete=[(self._table, keys)])
 
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
         ranges = [(prefix, prefix) for prefix in prefixes]
