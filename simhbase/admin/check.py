@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -26,13 +27,14 @@ from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.counts import damaged_rows
-from simhbase.index.index import open_index
 from simhbase.index.load_log import remove_damaged
 from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.rows import Entry, PendingCell
+from simhbase.index.stored_profile import read_profile
 from simhbase.index.sums import Sums, row_hashes
 from simhbase.index.writer import HintingWriter, Known, batch_of, first_listed, known
 from simhbase.process.progress import Progress, counting, no_progress
+from simhbase.stores import open_store
 from simhbase.stores.base import (
     MET,
     AtomicStore,
@@ -133,15 +135,15 @@ def check(
     """
     part = part_of(part)
     passes: list[CheckReport] = []
-    with open_index(url, access="write" if repair else "read") as index:
+    with closing(open_store(url, "write" if repair else "read")) as store:
+        scheme = read_profile(store).profile.index_scheme
 
         def rows() -> int:
-            return sum(size.rows for size in sizes(index.store).values()) // part.of
+            return sum(size.rows for size in sizes(store).values()) // part.of
 
         def checked(repair: bool) -> CheckReport:
             with counting(progress, "rows", rows) as note:
-                scheme = index.profile.index_scheme
-                return Checker(index.store, scheme, repair, clock=index.clock, progress=note).check(part)
+                return Checker(store, scheme, repair, clock=store.now, progress=note).check(part)
 
         passes.append(checked(repair=repair and agree is None))
         if repair and agree is not None and passes[0].to_repair:

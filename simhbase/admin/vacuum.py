@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from math import isfinite
 from time import monotonic
@@ -29,13 +30,13 @@ from simhbase.drawers.scheme import Scheme
 from simhbase.errors import UsageError
 from simhbase.index import rows
 from simhbase.index.counts import forget
-from simhbase.index.index import open_index
 from simhbase.index.part import Part, part_of
 from simhbase.index.reader import expired_before
 from simhbase.index.rows import SALTS
+from simhbase.index.stored_profile import read_profile
 from simhbase.index.writer import Known, alive_since, batch_of, emptied_by, known, remove_older, writer_for
 from simhbase.process.progress import Progress, counting, no_progress
-from simhbase.stores import is_in_hbase
+from simhbase.stores import is_in_hbase, open_store
 from simhbase.stores.base import MET, HintingStore, Store, keeps_hints, now
 
 DAY = 24 * 3600
@@ -86,11 +87,12 @@ def vacuum(
     """
     start = monotonic()
     part = None if sweep is None else part_of(sweep)
-    with open_index(url) as index:
-        table = index.store.records("obsolete" if keeps_hints(index.store) else "documents")
+    with closing(open_store(url, "write")) as store:
+        scheme = read_profile(store).profile.index_scheme
+        table = store.records("obsolete" if keeps_hints(store) else "documents")
         with counting(progress, "rows", lambda: table.approximate_size().rows) as note:
-            work = Vacuum(index.store, index.profile.index_scheme, older_than, index.clock, progress=note)
-            if part is not None and agree is not None and keeps_hints(index.store):
+            work = Vacuum(store, scheme, older_than, store.now, progress=note)
+            if part is not None and agree is not None and keeps_hints(store):
                 agree(work.count_stale(part))
             report = work.run(part)
     report.seconds = round(monotonic() - start, 3)
@@ -102,11 +104,11 @@ def count_stale(
 ) -> Removal:
     """Count the listings in a part that `vacuum` with this `sweep` would remove, and all. Changes nothing."""
     part = part_of(sweep)
-    with open_index(url, access="read") as index:
-        table = index.store.records("fingerprints")
+    with closing(open_store(url, "read")) as store:
+        scheme = read_profile(store).profile.index_scheme
+        table = store.records("fingerprints")
         with counting(progress, "rows", lambda: table.approximate_size().rows // part.of) as note:
-            scheme = index.profile.index_scheme
-            return Vacuum(index.store, scheme, older_than, index.clock, progress=note).count_stale(part)
+            return Vacuum(store, scheme, older_than, store.now, progress=note).count_stale(part)
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,10 @@ def compact(url: str, *, progress: Progress = no_progress) -> CompactReport:
             f"{url}: HBase compacts its tables itself; for a full compaction run in its shell\n"
             f"{compaction_script(url)}"
         )
-    with open_index(url, access="append") as index:
-        store = index.store
+    with closing(open_store(url, "append")) as store:
+        scheme = read_profile(store).profile.index_scheme
         before = _bytes(store)
-        removed = Vacuum(store, index.profile.index_scheme).run()
+        removed = Vacuum(store, scheme).run()
         store.compact(progress, whole=True)
         after = _bytes(store)
     return CompactReport(removed.expired, before, after, round(monotonic() - start, 3))

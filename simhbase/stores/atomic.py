@@ -37,13 +37,11 @@ T = TypeVar("T")
 class BaseStore(ABC, Generic[R]):
     """A store that one process writes. What needs nothing done in most stores does nothing here."""
 
+    url: str
     tables: tuple[RecordTable, ...] = ATOMIC_TABLES
     multi_writer = False
     largest_commit = LARGEST_COMMIT
     _records: dict[RecordTable, R]
-
-    def __init__(self, url: str) -> None:
-        self.url = url
 
     def records(self, table: RecordTable) -> R:
         return self._records[table]
@@ -107,7 +105,7 @@ class ServerStore(BaseStore[R]):
     _client: Pool[Any]
 
     def __init__(self, url: str, access: Access) -> None:
-        super().__init__(url)
+        self.url = url
         self._access = access
         self._ahead = 0  # milliseconds of this machine's clock
 

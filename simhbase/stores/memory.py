@@ -83,7 +83,7 @@ def _check(url: str) -> None:
 
 class MemoryStore(BaseStore["MemoryRecords"]):
     def __init__(self, url: str) -> None:
-        super().__init__(url)
+        self.url = url
         self._lock = threading.RLock()
         self._closed = False
         self.drawers = MemoryDrawers(self)

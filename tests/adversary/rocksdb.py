@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 
 from rocksdict import AccessType
 
-from simhbase.stores.rocksdb.folder import options_of
 from simhbase.stores.rocksdb.integrity import data_files
 from simhbase.stores.rocksdb.memory import memory_for
 from simhbase.stores.rocksdb.options import database_options, open_rdict
@@ -101,7 +100,7 @@ class FolderFaults(Faults):
 def read_files(store: Path) -> tuple[frozenset[str], int]:
     """Names of the data files that are read, and the number of the oldest log that is. A writer that was
     killed may have left others."""
-    memory = memory_for(options_of(f"rocksdb:{store}"), holds_filters=True)
+    memory = memory_for(f"rocksdb:{store}", holds_filters=True)
     with TemporaryDirectory() as no_logs:
         options = database_options()
         options.set_wal_dir(no_logs)

@@ -132,10 +132,10 @@ CEILINGS = {
     "claim": 115,
     "load": 417,
     "dedup": 320,
-    "tables create": 149,
-    "migrate": 223,
-    "check": 157,
-    "vacuum": 108,
+    "tables create": 143,
+    "migrate": 217,
+    "check": 135,
+    "vacuum": 92,
 }
 SENTENCES = (
     "The committee approved the budget after a long debate over schools.",

@@ -26,7 +26,7 @@ from simhbase.stores.rocksdb.store import FETCHED, RocksStore
     [("cache=1m", 1 << 20), ("cache=64M", 64 << 20), ("cache=2g", 2 << 30), ("cache=2097152", 2 << 20)],
 )
 def test_a_url_says_how_large_the_cache_is(options: str, capacity: int) -> None:
-    assert memory.memory_for(options).capacity == capacity
+    assert memory.memory_for(f"rocksdb:store?{options}").capacity == capacity
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ parent's log. So a store opened before a fork refuses to work in the child.
 from __future__ import annotations
 
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 from rocksdict import Rdict
@@ -26,7 +27,6 @@ from simhbase.stores.rocksdb.folder import (
     make_folder,
     make_room,
     nothing_there,
-    options_of,
     path_of,
     require_store,
     sync_name,
@@ -57,7 +57,7 @@ def open_store(url: str, access: Access) -> RocksStore:
     """Open an existing store. Raises TablesMissing, StoreBusy, StoreFailed."""
     path = path_of(url)
     require_store(url, path)
-    memory = memory_for(options_of(url), holds_filters=access != "append")
+    memory = memory_for(url, holds_filters=access != "append")
     if access != "read":
         _require_whole(url, path, memory)
         return RocksStore(url, open_writer(url, path, database_options(), memory))
@@ -80,7 +80,7 @@ def create_store(url: str, access: Access, *, counts: bool = False) -> RocksStor
     options = database_options()
     options.create_if_missing(True)
     options.create_missing_column_families(True)
-    memory = memory_for(options_of(url), holds_filters=access != "append")
+    memory = memory_for(url, holds_filters=access != "append")
     store = RocksStore(url, open_writer(url, path, options, memory))
     return _counting(store) if counts else store
 
@@ -101,7 +101,7 @@ def _require_whole(url: str, path: Path, memory: Memory) -> None:
     before = growth_of(path)
     try:
         with Failures("opening", url):
-            require_whole(url, path, lambda options, access: open_rdict(path, options, access, memory))
+            require_whole(url, path, partial(open_rdict, path, memory=memory))
     except StoreFailed:
         if not growth_of(path).has_other_files(before):  # else another process writes, and has the lock
             raise

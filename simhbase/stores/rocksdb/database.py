@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +29,7 @@ from simhbase.stores.base import MET, PART_ROWS, DrawerHits
 from simhbase.stores.rocksdb.ingestion import Ingestion
 from simhbase.stores.rocksdb.integrity import is_damage
 from simhbase.stores.rocksdb.memory import Memory
-from simhbase.stores.rocksdb.note import REMEDY, exclusive, note_closed, note_open
+from simhbase.stores.rocksdb.note import REMEDY, exclusive, note_open, write_note
 from simhbase.stores.rocksdb.options import (
     CONFIGURATION,
     INDEX,
@@ -53,14 +54,12 @@ Put = tuple[str, Iterable[bytes], Iterable[bytes]]  # a table, keys and their va
 _NOT_WRITTEN = re.compile(r"While (fsync|fdatasync|sync_file_range|appending)")
 
 
+@dataclass(slots=True)
 class Failures:
-    """Converts the bare Exceptions of rocksdict to simhbase errors."""
+    """Converts the bare Exceptions of rocksdict to simhbase errors, which say what was being done."""
 
-    __slots__ = ("_doing", "_url")
-
-    def __init__(self, doing: str, url: str) -> None:
-        self._doing = doing
-        self._url = url
+    doing: str
+    url: str
 
     def __enter__(self) -> None:
         pass
@@ -76,18 +75,18 @@ class Failures:
     def _ours(self, message: str) -> SimhbaseError:
         if "lock hold by current process" in message or "While lock file" in message:
             return StoreBusy(
-                f"{self._url} is open for writing already, and only one process can write at a time. "
+                f"{self.url} is open for writing already, and only one process can write at a time. "
                 "Wait until it ends (simhbase load --lock-wait does), or let one process write "
                 "for all (simhbase serve). Reading is possible meanwhile"
             )
         if "Not supported operation in secondary mode" in message:
-            return ReadOnly(f"{self._url} was opened for reading: open it with access='write' to change it")
+            return ReadOnly(f"{self.url} was opened for reading: open it with access='write' to change it")
         if "(os error" in message:  # rocksdict itself reads and writes this file only, and does not name it
             message = f"{CONFIGURATION}: {message}"
         elif "Mismatch in unique ID" in message:
             message = f"a data file (*.sst) belongs to another store or has another file's name: {message}"
-        failed = f"{self._doing} {self._url} failed: {' '.join(_LINKED.sub('', message).split()).rstrip('.')}"
-        if self._doing == "opening" and _NOT_WRITABLE.search(message):
+        failed = f"{self.doing} {self.url} failed: {' '.join(_LINKED.sub('', message).split()).rstrip('.')}"
+        if self.doing == "opening" and _NOT_WRITABLE.search(message):
             return StoreFailed(
                 f"{failed}. Writing to the store needs write permission for its folder; "
                 "reading needs read permission for all of its files"
@@ -297,7 +296,7 @@ class Database:
         hard-linked on the same file system."""
         with self._writing:
             Checkpoint(self.rdict).create_checkpoint(str(folder))
-            note_closed(folder)
+            write_note(folder, closed=True)
 
     def sync(self) -> None:
         with self.writing():
@@ -324,16 +323,13 @@ class Database:
         self.handles.clear()
         is_noted = self._writes and _identity(self.folder) == self._identity
         with exclusive(self.folder) if is_noted else nullcontext():
-            self._close_parts()
+            end = time.monotonic() + STILL_READING
+            for part in (*self.families.values(), self.rdict):
+                while _is_still_read(part) and time.monotonic() < end:
+                    time.sleep(_LOOKED_AT)
             if is_noted and self.failed is None and not holds(self.folder / "LOCK"):
                 with suppress(OSError):
-                    note_closed(self.folder)
-
-    def _close_parts(self) -> None:
-        end = time.monotonic() + STILL_READING
-        for part in (*self.families.values(), self.rdict):
-            while _is_still_read(part) and time.monotonic() < end:
-                time.sleep(_LOOKED_AT)
+                    write_note(self.folder, closed=True)
 
 
 def _is_in_use(error: BaseException) -> bool:

@@ -30,11 +30,6 @@ def path_of(url: str) -> Path:
     return folder
 
 
-def options_of(url: str) -> str:
-    """The options after the path of a URL."""
-    return url.partition("?")[2]
-
-
 def require_store(url: str, path: Path) -> None:
     """Raises TablesMissing if there is no store, or an incomplete one; StoreFailed if one was damaged."""
     with Failures("opening", url):

@@ -44,19 +44,18 @@ class Memory:
         return FILTERS * size <= self.filters
 
 
-def memory_for(options: str, *, holds_filters: bool = True) -> Memory:
-    """The memory for a store with these URL options, e.g. `cache=256m`. Raises UsageError."""
+def memory_for(url: str, *, holds_filters: bool = True) -> Memory:
+    """The memory for the store at a URL, which may end with e.g. `?cache=256m`. Raises UsageError."""
     usable = memory_limit()
-    capacity = _given(options) or min(max(usable // CACHE_SHARE, LEAST_CACHE), MOST_CACHE)
+    _, _, options = url.partition("?")
+    capacity = _given(options) if options else min(max(usable // CACHE_SHARE, LEAST_CACHE), MOST_CACHE)
     # The default LRU cache took 1.5 times as long.
     blocks = Cache.new_hyper_clock_cache(capacity, ENTRY_BYTES)
     return Memory(blocks, capacity, usable // FILTER_SHARE, holds_filters)
 
 
-def _given(options: str) -> int | None:
-    """The cache size in a URL, in bytes. Raises UsageError."""
-    if not options:
-        return None
+def _given(options: str) -> int:
+    """The cache size in the options of a URL, in bytes. Raises UsageError."""
     found = re.fullmatch(r"cache=(\d+)([kmg]?)", options.lower())
     size = int(found[1]) * _UNITS[found[2]] if found else 0
     if not 1 << 20 <= size <= 1 << 40:

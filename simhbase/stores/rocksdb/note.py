@@ -86,12 +86,7 @@ def note_open(folder: Path) -> None:
     """Note that the store in this folder is, or was, open for writing. Raises OSError."""
     found = _read(folder)
     if found is None or found[0].place != found[1]:  # else another writer has it open, or was killed
-        _write(folder, closed=False)
-
-
-def note_closed(folder: Path) -> None:
-    """Note the files of a closed store. Raises OSError."""
-    _write(folder, closed=True)
+        write_note(folder, closed=False)
 
 
 def remove_note(folder: Path) -> None:
@@ -119,8 +114,9 @@ def _read(folder: Path) -> tuple[Note, list[int]] | None:
         ) from error
 
 
-def _write(folder: Path, *, closed: bool) -> None:
-    """Replaces the note, so that there is an old or a new one after a crash."""
+def write_note(folder: Path, *, closed: bool) -> None:
+    """Note the files of a closed store, or the place of one that is open for writing. Replaces the note, so
+    that there is an old or a new one after a crash. Raises OSError."""
     files = _contents(folder, sync=True) if closed else None
     unfinished = folder / _UNFINISHED
     unfinished.unlink(missing_ok=True)  # a hard link of it may lie in a copy

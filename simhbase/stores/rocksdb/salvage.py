@@ -22,7 +22,7 @@ from simhbase.model.values import Size
 from simhbase.stores.arrays import after_key
 from simhbase.stores.base import ATOMIC_TABLES, MET, NoteDamage, RecordTable
 from simhbase.stores.rocksdb.database import Database, Failures, holds
-from simhbase.stores.rocksdb.folder import nothing_there, options_of, path_of, require_store
+from simhbase.stores.rocksdb.folder import nothing_there, path_of, require_store
 from simhbase.stores.rocksdb.integrity import holds_rows, require_whole
 from simhbase.stores.rocksdb.memory import Memory, memory_for
 from simhbase.stores.rocksdb.note import NOTE, REMEDY, is_closed, require_as_noted
@@ -86,7 +86,7 @@ class Remains:
         self._path = path
         self._note = note
         self._noted: set[str] = set()
-        self._memory = memory_for(options_of(url), holds_filters=False)
+        self._memory = memory_for(url, holds_filters=False)
         self._temporary = TemporaryFolder("salvage")
         self._is_doubted = False  # the manifest
         self._views: list[_View] = []

@@ -52,7 +52,7 @@ _VERSION = struct.Struct(">q")
 
 class RocksStore(BaseStore["RocksRecords"]):
     def __init__(self, url: str, database: Database, follower: Follower | None = None) -> None:
-        super().__init__(url)
+        self.url = url
         self._lock = threading.RLock()
         self._database: Database | None = database
         self._follower = follower
