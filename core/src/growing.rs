@@ -37,9 +37,9 @@ pub struct Growing {
     longest: Set,
     hashed: usize, // places whose 34 characters are in `longest`
     left: Places,
-    hashes: Places, // of longest runs
+    hashes: Vec<u64>, // of longest runs
     sums: [Vec<u64>; 2],
-    is_copy: Vec<bool>, // of the places at hand
+    is_new: Vec<bool>, // of states or hashes that were just added to a set
 }
 
 /// Places of a text that are left, and the states of their runs.
@@ -147,9 +147,11 @@ impl Growing {
     #[inline(always)]
     fn add<const SET: usize, const LENGTH: usize>(&mut self) {
         let (taken, left) = (self.digests.len(), self.left.places.len());
+        self.is_new.resize(left, true);
+        self.sets[SET].add(&self.left.states, &mut self.is_new);
         self.digests.resize(taken + left, 0);
         self.places.resize(taken + left, 0);
-        let new = self.sets[SET].add(&mut self.left, &mut self.digests[taken..], &mut self.places[taken..]);
+        let new = self.left.part(&self.is_new, &mut self.digests[taken..], &mut self.places[taken..]);
         self.digests.truncate(taken + new);
         self.places.truncate(taken + new);
         self.lengths.resize(taken + new, LENGTH as u8);
@@ -159,22 +161,15 @@ impl Growing {
     #[inline(always)]
     fn leave_copies(&mut self, points: &[u32], begin: usize, end: usize) {
         let until = end.min((points.len() + 1).saturating_sub(LONGEST));
-        self.is_copy.clear();
         while self.hashed < until {
             let count = AT_ONCE.min(until - self.hashed);
-            self.hashes.places.clear();
-            self.hashes.places.extend(0..count as u32);
             self.hash_longest(&points[self.hashed..], count);
-            let (mut states, mut places) = ([0; AT_ONCE], [0; AT_ONCE]);
-            self.longest.add(&mut self.hashes, &mut states, &mut places);
-            self.is_copy.clear();
-            self.is_copy.resize(AT_ONCE, false);
-            self.hashes.places.iter().for_each(|&place| self.is_copy[place as usize] = true);
+            self.is_new.resize(count, true);
+            self.longest.add(&self.hashes, &mut self.is_new);
             self.hashed += count;
         }
-        if !self.is_copy.is_empty() {
-            self.left.retain(|place| !self.is_copy[place as usize - begin]);
-        }
+        let noted = until.saturating_sub(begin); // places; behind them are no 34 characters
+        self.left.retain(|place| place as usize - begin >= noted || self.is_new[place as usize - begin]);
     }
 
     /// Hashes of the 34 characters from each of `count` places on: sums of twice as many triples in each step.
@@ -183,14 +178,14 @@ impl Growing {
         let [one, other] = &mut self.sums;
         one.resize(AT_ONCE + TRIPLES - 1, 0);
         other.resize(AT_ONCE + TRIPLES - 1, 0);
-        self.hashes.states.resize(count, 0);
+        self.hashes.resize(count, 0);
         triples(points, &mut one[..count + 31]);
         join(&mut other[..count + 28], one, 3, 0xD6E8_FEB8_6659_FD93); // 6 characters
         join(&mut one[..count + 22], other, 6, 0xA076_1D64_78BD_642F); // 12
         join(&mut other[..count + 10], one, 12, 0xE703_7ED1_A0B4_28DB); // 24
                                                                         // 24 and the last 12, of which two are in both.
         let (first, last) = (&other[..count], &one[22..]);
-        for ((hash, &first), &last) in self.hashes.states.iter_mut().zip(first).zip(last) {
+        for ((hash, &first), &last) in self.hashes.iter_mut().zip(first).zip(last) {
             *hash = first.wrapping_mul(0x8EBC_6AF0_9C88_C6E3).wrapping_add(last);
         }
     }
@@ -238,6 +233,23 @@ impl Places {
         }
     }
 
+    /// Moves the places that are new to `states` and `places`; returns their number. Without a branch that depends on
+    /// the text: what is new and what is left are both written.
+    #[inline(always)]
+    fn part(&mut self, is_new: &[bool], states: &mut [u64], places: &mut [u32]) -> usize {
+        let (mut new, mut left) = (0, 0);
+        for (at, &is_new) in is_new.iter().enumerate() {
+            let (state, place) = (self.states[at], self.places[at]);
+            (states[new], places[new]) = (state, place);
+            new += is_new as usize;
+            (self.states[left], self.places[left]) = (state, place);
+            left += !is_new as usize;
+        }
+        self.states.truncate(left);
+        self.places.truncate(left);
+        new
+    }
+
     #[inline(always)]
     fn retain(&mut self, keeps: impl Fn(u32) -> bool) {
         let mut kept = 0;
@@ -252,37 +264,25 @@ impl Places {
 }
 
 impl Set {
-    /// Adds the states of places. Moves those that are new to `states` and `places`; returns their number.
+    /// Adds states, and says of each whether it is new.
     #[inline(always)]
-    fn add(&mut self, from: &mut Places, states: &mut [u64], places: &mut [u32]) -> usize {
-        let (count, mut new, mut left) = (from.places.len(), 0, 0);
+    fn add(&mut self, states: &[u64], is_new: &mut [bool]) {
         let mut slots = [0; BLOCK];
-        for begin in (0..count).step_by(BLOCK) {
-            let end = count.min(begin + BLOCK);
-            self.make_room(count);
+        for (block, is_new) in states.chunks(BLOCK).zip(is_new.chunks_mut(BLOCK)) {
+            self.make_room(states.len());
             let table = &mut self.slots[..self.size];
             let mask = table.len() - 1;
-            for (slot, &state) in slots.iter_mut().zip(&from.states[begin..end]) {
+            for (slot, &state) in slots.iter_mut().zip(block) {
                 *slot = self.key.slot(tag(state)) as usize & mask;
             }
             if table.len() > SMALL {
                 slots.iter().for_each(|&slot| prefetch(table, slot & mask));
             }
-            let before = new;
-            // Without a branch that depends on the text: what is new and what is left are both written.
-            for (at, &slot) in (begin..end).zip(&slots) {
-                let (state, place) = (from.states[at], from.places[at]);
-                let is_new = take(table, slot, tag(state));
-                (states[new], places[new]) = (state, place);
-                new += is_new as usize;
-                (from.states[left], from.places[left]) = (state, place);
-                left += !is_new as usize;
+            for ((is_new, &slot), &state) in is_new.iter_mut().zip(&slots).zip(block) {
+                *is_new = take(table, slot, tag(state));
             }
-            self.used += new - before;
+            self.used += is_new.iter().filter(|&&is_new| is_new).count();
         }
-        from.states.truncate(left);
-        from.places.truncate(left);
-        new
     }
 
     /// Makes room for a block. count: states that are coming.
@@ -318,11 +318,12 @@ impl Set {
     }
 }
 
-/// Takes a slot for a state, from `slot` on; false if it is there already.
+/// Takes a slot for a state, from `slot` on; false if it is there already. One branch ends the search, whether it is or
+/// not: two would be predicted wrongly half of the time.
 #[inline(always)]
 fn take(table: &mut [u64], mut slot: usize, tag: u64) -> bool {
     let mask = table.len() - 1;
-    while table[slot & mask] != tag && table[slot & mask] != FREE {
+    while table[slot & mask].min(table[slot & mask] ^ tag) != 0 {
         slot += 1;
     }
     let is_new = table[slot & mask] == FREE;
