@@ -19,7 +19,7 @@ from typing import Any, cast
 from simhbase.errors import TablesMissing
 from simhbase.stores import open_store
 from simhbase.stores.base import MET, Drawers, HintingStore, RecordTable
-from simhbase.stores.hbase import create_tables
+from simhbase.stores.hbase import HBaseBackend
 from simhbase.stores.hbase.schema import INDEX, TABLES, Options
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "hbase"
@@ -199,12 +199,12 @@ class Cluster:
         """Whether a store's tables are as they should be is looked at once."""
         url = self.url(prefix)
         if prefix not in self._checked:
-            create_tables(url, Options(regions=REGIONS))
+            HBaseBackend(url).make(Options(regions=REGIONS))
             self._checked.add(prefix)
         try:
             return cast(HintingStore, open_store(url, "write"))
         except TablesMissing:  # a test has dropped them
-            create_tables(url, Options(regions=REGIONS))
+            HBaseBackend(url).make(Options(regions=REGIONS))
             return cast(HintingStore, open_store(url, "write"))
 
 
@@ -250,12 +250,12 @@ def cells_of(store: HintingStore, table: RecordTable) -> Iterator[list[tuple[byt
 
 def drop_tables(url: str, names: Collection[str]) -> None:
     """Drops some of a store's tables."""
-    from simhbase.stores.hbase import specification
+    from simhbase.stores.hbase import HBaseBackend
     from simhbase.stores.hbase.administration import Thrift2Administrator
     from simhbase.stores.hbase.url import parse
 
     with closing(Thrift2Administrator(parse(url))) as administrator:
-        for name, table in zip((*TABLES, MET), specification(url, Options(counts=True)), strict=True):
+        for name, table in zip((*TABLES, MET), HBaseBackend(url).tables(Options(counts=True)), strict=True):
             if name in names:
                 administrator.drop(table)
 

@@ -34,7 +34,7 @@ from simhbase.index.stored_profile import read_profile
 from simhbase.index.sums import Sums, row_hashes
 from simhbase.index.writer import HintingWriter, Known, batch_of, first_listed, known
 from simhbase.process.progress import Progress, counting, no_progress
-from simhbase.stores import open_store
+from simhbase.stores import backend
 from simhbase.stores.base import (
     MET,
     AtomicStore,
@@ -135,7 +135,7 @@ def check(
     """
     part = part_of(part)
     passes: list[CheckReport] = []
-    with closing(open_store(url, "write" if repair else "read")) as store:
+    with closing(backend(url).open("write" if repair else "read")) as store:
         scheme = read_profile(store).profile.index_scheme
 
         def rows() -> int:

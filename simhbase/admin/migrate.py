@@ -24,8 +24,8 @@ from simhbase.index.writer import SETTLED, Copied, DocumentBatch, Known, alive_s
 from simhbase.process.interrupt import defer_interrupts
 from simhbase.process.progress import Progress, counting, no_progress
 from simhbase.profile.profile import Profile, given_parameters
+from simhbase.stores.backend import require_valid_ttl
 from simhbase.stores.base import MET, Row, Store, keeps_hints
-from simhbase.stores.hbase.schema import Options
 
 COPIED_AT_ONCE = 1 << 16  # documents; enough that an embedded store ingests new ones as files
 
@@ -94,7 +94,7 @@ def migrate(
     start = monotonic()
     given = given_parameters(profile)
     if ttl not in (None, "never"):
-        Options(ttl=ttl)  # type: ignore[arg-type]  # it checks
+        require_valid_ttl(ttl)
     with open_index(url, access="read") as source:
         stored = read_profile(source.store)
         wanted = stored.profile.reindexed(given)

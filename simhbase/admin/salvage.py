@@ -32,7 +32,7 @@ from simhbase.model.values import Fingerprint
 from simhbase.process.interrupt import defer_interrupts
 from simhbase.process.progress import Progress, counting, no_progress
 from simhbase.profile.profile import Profile, given_parameters, make_profile
-from simhbase.stores import is_one_folder, open_damaged
+from simhbase.stores import backend
 from simhbase.stores.base import MET, Cell, RecordTable, Row, Store, keeps_hints
 from simhbase.stores.meta import damaged_in, shown
 
@@ -106,11 +106,12 @@ def salvage(
     Raises StoreFailed if the profile is lost and none is given, ProfileMismatch if it does not fit the
     documents, StoreBusy if a process writes to the store, and the errors of `migrate`.
     """
-    if is_one_folder(url, to):  # to open it for writing would change it
+    place = backend(url)
+    if place.is_same_folder(backend(to)):  # to open it for writing would change it
         raise UsageError(f"{to} is the store {url} itself, which stays as it is: name a new store")
     start = monotonic()
     losses = Losses(lost)
-    with closing(open_damaged(url, losses.damage)) as store:
+    with closing(place.open_damaged(losses.damage)) as store:
         stored, wanted = _profiles(store, given_parameters(profile), losses)
         with open_like(to, wanted, stored, _rows_of(store), _ttl(store)) as target:
             source = Index(store, stored, "read")

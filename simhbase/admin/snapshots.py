@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from simhbase.errors import StoreBusy, TablesMissing, UsageError
-from simhbase.index.index import open_index
-from simhbase.stores import copy_store, hbase, is_in_hbase
+from simhbase.index.stored_profile import read_profile
+from simhbase.stores import backend
+from simhbase.stores.backend import Backend
 
 _EMBEDDED = "rocksdb:"
 
@@ -36,10 +38,11 @@ def snapshot(url: str, name: str | Path) -> Snapshot:
     Raises TablesMissing, StoreBusy, UsageError for an invalid or existing name, StoreFailed.
     """
     name = _named(name)
-    if is_in_hbase(url):
-        return Snapshot(url, name, hbase.snapshot_script(url, name))
-    _copy(url, _folder(name))
-    return Snapshot(url, name)
+    place = backend(url)
+    script = place.snapshot_script(name)
+    if script is None:
+        _copy(place, _folder(name))
+    return Snapshot(url, name, script)
 
 
 def restore(url: str, name: str | Path) -> Snapshot:
@@ -50,15 +53,16 @@ def restore(url: str, name: str | Path) -> Snapshot:
     StoreFailed.
     """
     name = _named(name)
-    if is_in_hbase(url):
-        return Snapshot(url, name, hbase.clone_script(url, name))
-    if not url.startswith(_EMBEDDED):
+    place = backend(url)
+    script = place.clone_script(name)
+    if script is None and place.folder is None:
         raise UsageError(
             f"{url} cannot be restored from a snapshot: use {_EMBEDDED}PATH or a store in HBase "
             "(PostgreSQL has pg_dump and pg_restore, Redis BGSAVE)"
         )
-    _copy(f"{_EMBEDDED}{_folder(name)}", url.partition(":")[2])
-    return Snapshot(url, name)
+    if script is None:
+        _copy(backend(f"{_EMBEDDED}{_folder(name)}"), url.partition(":")[2])
+    return Snapshot(url, name, script)
 
 
 def _named(name: object) -> str:
@@ -76,14 +80,16 @@ def _folder(name: str) -> str:
     return folder
 
 
-def _copy(url: str, folder: str) -> None:
+def _copy(place: Backend, folder: str) -> None:
     try:
-        open_index(url, access="read").close()  # raises for an incomplete store
+        with closing(place.open("read")) as store:
+            read_profile(store)  # raises for an incomplete store
     except TablesMissing as missing:
         raise TablesMissing(f"nothing to copy: {missing}") from missing
     try:
-        copy_store(url, folder)
+        place.copy(folder)
     except StoreBusy as busy:
         raise StoreBusy(
-            f"{url} is open for writing, and a copy needs the writer's lock: wait until that process ends"
+            f"{place.url} is open for writing, and a copy needs the writer's lock: wait until that process "
+            "ends"
         ) from busy

@@ -12,25 +12,26 @@ for the hbase shell that creates the tables. `simhbase.check` compares the rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from simhbase.admin.snapshots import Snapshot, restore, snapshot
 from simhbase.admin.stats import sizes
 from simhbase.drawers.scheme import SimHashScheme
-from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing, UsageError
+from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing
 from simhbase.index.index import Index, open_index, require_counts
 from simhbase.index.reader import DRAWER_LIMIT
 from simhbase.index.stored_profile import StoredProfile, probes, read_profile, write_profile
 from simhbase.model.values import Size
 from simhbase.profile.profile import Profile, given_parameters, make_profile
-from simhbase.stores import create_store, drop_store, droppable, hbase, is_in_hbase, open_store
+from simhbase.stores import backend
+from simhbase.stores.backend import Backend
 from simhbase.stores.base import Store, Ttl, keeps_hints
-from simhbase.stores.hbase.planning import Content, oversized_drawers
-from simhbase.stores.hbase.schema import LiveTable, Options
+from simhbase.stores.hbase.planning import oversized_drawers
+from simhbase.stores.hbase.schema import LiveTable
 
 __all__ = [
     "CheckedTables",
@@ -140,27 +141,27 @@ def create(
     attributes or the store does not count, TablesMissing if HBase lacks the tables and no Thrift 2 gateway is
     given, StoreBusy, StoreUnreachable, StoreFailed.
     """
-    given = given_parameters(profile)
-    wanted = _wanted(url, regions=regions, documents=documents, compression=compression, ttl=ttl)
+    place, given = backend(url), given_parameters(profile)
+    wanted = _wanted(place, regions=regions, documents=documents, compression=compression, ttl=ttl)
     if counts:
         require_counts(url, None)
-    created, warnings = _create_in_hbase(url, wanted, given, counts=counts) if is_in_hbase(url) else ([], [])
+    created, warnings = place.create_tables(
+        wanted, lambda: _stored_or_given(place, given).index_scheme, counts=counts
+    )
     try:
-        index = open_index(url)
+        store = place.open("write")
+        with closing(store):
+            stored = read_profile(store)
+            stored.profile.require(given)
+            if ttl is not None and not keeps_hints(store):  # there attributes were compared
+                require_ttl(store, ttl)
     except TablesMissing:
-        with _created(url, make_profile(given), ttl, counts=counts) as index:
-            stored = index.profile
-        created = created if is_in_hbase(url) else [url]
-    else:
-        with index:
-            stored, counts = index.profile, index.counts
-            stored.require(given)
-            if ttl is not None and not is_in_hbase(url):  # there attributes were compared
-                require_ttl(index.store, ttl)
-    live = _live_tables(url) if is_in_hbase(url) else {}
-    regions_of = {each.name: each.regions for each in live.values()}
-    warnings = [*warnings, *_drawer_warnings(documents, stored)]
-    return CreatedTables(url, stored, tuple(created), tuple(warnings), regions_of, counts)
+        store, stored = _created(place, make_profile(given), ttl, counts=counts)
+        store.close()
+        created = [url] if place.creates_itself else created
+    regions_of = {each.name: each.regions for each in place.live_tables().values()}
+    warnings = [*warnings, *_drawer_warnings(documents, stored.profile)]
+    return CreatedTables(url, stored.profile, tuple(created), tuple(warnings), regions_of, stored.counts)
 
 
 def check(url: str, *, compression: str | None = None, ttl: int | None = None) -> CheckedTables:
@@ -169,18 +170,14 @@ def check(url: str, *, compression: str | None = None, ttl: int | None = None) -
     ttl, compression: expected values, if given. Raises SchemaDiffers with every attribute that differs,
     ProfileMismatch, TablesMissing, UsageError, StoreUnreachable, StoreFailed.
     """
-    wanted = _wanted(url, compression=compression, ttl=ttl)
-    compared: int | None = None
-    unknown: tuple[str, ...] = ()
-    warnings: list[str] = []
-    if is_in_hbase(url):
-        compared, unknown = _compare_attributes(url, wanted)
-        warnings = hbase.table_warnings(url) if hbase.has_administration(url) else []
-    with open_index(url, access="read") as index:
-        if ttl is not None and not is_in_hbase(url):
-            require_ttl(index.store, ttl)
-        _ = index.fingerprinter
-        warnings += index.store.warnings()
+    place = backend(url)
+    compared, unknown, warnings = place.compare(_wanted(place, compression=compression, ttl=ttl))
+    with closing(place.open("read")) as store:
+        stored = read_profile(store)
+        if ttl is not None and not keeps_hints(store):
+            require_ttl(store, ttl)
+        stored.check_pipeline(stored.profile.fingerprinter())
+        warnings += store.warnings()
     return CheckedTables(url, compared, unknown, len(probes()), tuple(warnings))
 
 
@@ -189,17 +186,13 @@ def describe(url: str) -> DescribedTables:
 
     Raises TablesMissing, StoreUnreachable, StoreFailed, UsageError.
     """
-    with closing(open_store(url, "read")) as store:
+    place = backend(url)
+    with closing(place.open("read")) as store:
         stored = read_profile(store)
         ttl = None if keeps_hints(store) or (found := store.ttl()) == "unknown" else found
-        live = _live_tables(url) if is_in_hbase(url) else {}
+        live = place.live_tables()
         estimated = sizes(store) if live else {}
     return DescribedTables(url, stored.profile, dict(stored.software), live, ttl, estimated, stored.counts)
-
-
-def _live_tables(url: str) -> Mapping[str, LiveTable]:
-    """The tables in HBase, if there is a gateway to ask."""
-    return hbase.describe_tables(url) if hbase.has_administration(url) else {}
 
 
 def drop(url: str) -> DroppedTables:
@@ -208,8 +201,9 @@ def drop(url: str) -> DroppedTables:
     In HBase, a namespace created by `create` is removed with its last table. Raises TablesMissing, StoreBusy,
     StoreUnreachable, StoreFailed, UsageError.
     """
-    names = tuple(droppable(url))
-    drop_store(url)
+    place = backend(url)
+    names = tuple(place.droppable())
+    place.drop()
     return DroppedTables(url, names)
 
 
@@ -219,9 +213,10 @@ def listed(url: str) -> tuple[tuple[str, ...], int | None]:
 
     Raises the errors of `drop`.
     """
-    names = tuple(droppable(url))
+    place = backend(url)
+    names = tuple(place.droppable())
     try:
-        with closing(open_store(url, "read")) as store:
+        with closing(place.open("read")) as store:
             return names, store.records("documents").approximate_size().rows
     except (TablesMissing, StoreFailed):
         return names, None
@@ -243,11 +238,10 @@ def ddl(
     Contacts no server: only the table names of the URL are used. `documents` and the profile determine the
     regions. counts: with the table for these, which `create` has to be told, too. Raises UsageError.
     """
-    if not is_in_hbase(url):
-        raise UsageError(f"tables ddl is for stores in HBase (hbase://HOST/PREFIX), not {url}")
-    wanted = _wanted(url, regions=regions, documents=documents, compression=compression, ttl=ttl)
+    place = backend(url)
+    wanted = _wanted(place, regions=regions, documents=documents, compression=compression, ttl=ttl)
     chosen = make_profile(given_parameters(profile))
-    script = hbase.script(url, replace(_options(wanted, lambda: chosen), counts=counts))
+    script = place.creation_script(wanted, lambda: chosen.index_scheme, counts=counts)
     return Ddl(script, tuple(_drawer_warnings(documents, chosen)))
 
 
@@ -261,21 +255,21 @@ def open_like(url: str, profile: Profile, like: StoredProfile, documents: int, t
     try:
         return open_index(url)
     except TablesMissing:
-        if is_in_hbase(url) and hbase.has_administration(url):
-            wanted = _wanted(url, documents=documents, ttl=ttl)
-            _create_in_hbase(url, wanted, profile.parameters(), counts=like.counts)
-        return _created(url, profile, ttl, like, counts=like.counts)
+        place = backend(url)
+        if place.has_administrator:
+            wanted = _wanted(place, documents=documents, ttl=ttl)
+            place.create_tables(wanted, lambda: profile.index_scheme, counts=like.counts)
+        return Index(*_created(place, profile, ttl, like, counts=like.counts))
 
 
 def _created(
-    url: str, profile: Profile, ttl: int | None, like: StoredProfile | None = None, *, counts: bool
-) -> Index:
+    place: Backend, profile: Profile, ttl: int | None, like: StoredProfile | None = None, *, counts: bool
+) -> tuple[Store, StoredProfile]:
     """Opens a store for writing, creating what is missing. ttl: for an embedded store."""
     profile.require_fits_tables()
-    store = create_store(url, counts=counts)
+    store = place.create(counts=counts)
     try:
-        write_profile(store, profile, like, ttl, counts=counts)
-        return Index(store, read_profile(store))
+        return store, write_profile(store, profile, like, ttl, counts=counts)
     except BaseException:
         store.close()
         raise
@@ -304,30 +298,14 @@ def expiry(ttl: Ttl) -> str:
     return f"expire after {str(timedelta(seconds=ttl)).removesuffix(', 0:00:00')}"
 
 
-def _wanted(url: str, **values: int | str | None) -> dict[str, Any]:
-    """The given attributes of tables. Raises UsageError for a ttl that HBase would refuse, and outside HBase
-    for anything else."""
+def _wanted(place: Backend, **values: int | str | None) -> dict[str, Any]:
+    """The given attributes of tables. Raises UsageError for those that the tables of a backend cannot
+    have."""
     given = {name: value for name, value in values.items() if value is not None}
     if isinstance(compression := given.get("compression"), str):
         given["compression"] = compression.upper()
-    if not is_in_hbase(url):
-        for name in given:
-            if name != "ttl":
-                reason = f"only for tables in HBase, and {url} is not an HBase store"
-                raise UsageError(reason, parameter=name)
-        Options(ttl=given.get("ttl"))  # type: ignore[arg-type]  # it checks
+    place.require_options(given)
     return given
-
-
-def _options(wanted: Mapping[str, Any], profile: Callable[[], Profile] = Profile) -> Options:
-    """Options of tables in HBase. profile: called if `documents` is given. Raises UsageError."""
-    chosen = dict(wanted)
-    documents = chosen.pop("documents", None)
-    if documents is not None:
-        if "regions" in chosen:
-            raise UsageError("the number of documents says it, too: give one of them", parameter="regions")
-        chosen["regions"] = Content.of(documents, profile().index_scheme).regions()
-    return Options(**chosen)
 
 
 def _drawer_warnings(documents: int | None, profile: Profile) -> list[str]:
@@ -340,48 +318,9 @@ def _drawer_warnings(documents: int | None, profile: Profile) -> list[str]:
     return [warning for warning in found if warning is not None]
 
 
-def _create_in_hbase(
-    url: str, wanted: Mapping[str, Any], given: Mapping[str, object], *, counts: bool
-) -> tuple[list[str], list[str]]:
-    """Names of the created tables, and warnings."""
-    if not hbase.has_administration(url):
-        for name in wanted:
-            raise UsageError(
-                f"creating HBase tables needs a Thrift 2 gateway, and {url} names none. Add thrift2=PORT to "
-                "the URL, or run the output of 'simhbase tables ddl' with the same options in the hbase "
-                "shell",
-                parameter=name,
-            )
-        return [], []
-    options = replace(_options(wanted, lambda: _stored_or_given(url, given)), counts=counts)
-    created: list[str] = []
+def _stored_or_given(place: Backend, given: Mapping[str, object]) -> Profile:
     try:
-        hbase.check_tables(url, options)
-    except TablesMissing:
-        make_profile(given)  # raises before any table is created
-        created = hbase.create_tables(url, options)
-    # Another process may have created tables since, with other regions.
-    return created, hbase.table_warnings(
-        url, options if created or wanted.keys() & {"regions", "documents"} else None
-    )
-
-
-def _stored_or_given(url: str, given: Mapping[str, object]) -> Profile:
-    try:
-        with open_index(url, access="read") as index:
-            return index.profile
+        with closing(place.open("read")) as store:
+            return read_profile(store).profile
     except TablesMissing:
         return make_profile(given)
-
-
-def _compare_attributes(url: str, wanted: Mapping[str, Any]) -> tuple[int, tuple[str, ...]]:
-    """Number of attributes compared, and tables that were not compared without a Thrift 2 gateway."""
-    options = _options(wanted)
-    if hbase.has_administration(url):
-        options = replace(options, counts=hbase.has_counts(url))
-    specification = hbase.specification(url, options)
-    if wanted or hbase.has_administration(url):
-        hbase.check_tables(url, options)
-        return sum(len(table.attributes) for table in specification), ()
-    names = dict.fromkeys(name for table in specification for name in table.attributes)
-    return 0, (*names, "DURABILITY")

@@ -36,7 +36,7 @@ from simhbase.index.rows import SALTS
 from simhbase.index.stored_profile import read_profile
 from simhbase.index.writer import Known, alive_since, batch_of, emptied_by, known, remove_older, writer_for
 from simhbase.process.progress import Progress, counting, no_progress
-from simhbase.stores import is_in_hbase, open_store
+from simhbase.stores import backend
 from simhbase.stores.base import MET, HintingStore, Store, keeps_hints, now
 
 DAY = 24 * 3600
@@ -87,7 +87,7 @@ def vacuum(
     """
     start = monotonic()
     part = None if sweep is None else part_of(sweep)
-    with closing(open_store(url, "write")) as store:
+    with closing(backend(url).open("write")) as store:
         scheme = read_profile(store).profile.index_scheme
         table = store.records("obsolete" if keeps_hints(store) else "documents")
         with counting(progress, "rows", lambda: table.approximate_size().rows) as note:
@@ -104,7 +104,7 @@ def count_stale(
 ) -> Removal:
     """Count the listings in a part that `vacuum` with this `sweep` would remove, and all. Changes nothing."""
     part = part_of(sweep)
-    with closing(open_store(url, "read")) as store:
+    with closing(backend(url).open("read")) as store:
         scheme = read_profile(store).profile.index_scheme
         table = store.records("fingerprints")
         with counting(progress, "rows", lambda: table.approximate_size().rows // part.of) as note:
@@ -131,14 +131,12 @@ def compact(url: str, *, progress: Progress = no_progress) -> CompactReport:
     `simhbase.open`.
     """
     start = monotonic()
-    if is_in_hbase(url):
-        from simhbase.stores.hbase import compaction_script
-
+    place = backend(url)
+    if script := place.compaction_script():
         raise UsageError(
-            f"{url}: HBase compacts its tables itself; for a full compaction run in its shell\n"
-            f"{compaction_script(url)}"
+            f"{url}: HBase compacts its tables itself; for a full compaction run in its shell\n{script}"
         )
-    with closing(open_store(url, "append")) as store:
+    with closing(place.open("append")) as store:
         scheme = read_profile(store).profile.index_scheme
         before = _bytes(store)
         removed = Vacuum(store, scheme).run()

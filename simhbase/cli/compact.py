@@ -18,12 +18,10 @@ def compact(url: str, output: Output) -> None:
     and the command can be stopped and run again. In PostgreSQL it vacuums the tables, in Redis it does
     nothing. HBase compacts its tables itself: for a full compaction this prints a script for its shell.
     """
-    from simhbase.stores import is_in_hbase
+    from simhbase.stores import backend
 
-    if is_in_hbase(url):
-        from simhbase.stores.hbase import compaction_script
-
-        print_script(compaction_script(url), output)
+    if script := backend(url).compaction_script():
+        print_script(script, output)
         message("run this in the hbase shell (hbase shell FILE) at a quiet hour: it writes all files again")
         return
 

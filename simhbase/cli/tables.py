@@ -111,7 +111,7 @@ def create(url: str, profile: Mapping[str, object], verbose: bool, output: Outpu
     hbase shell; this command then stores the profile in the tables.
     """
     from simhbase.admin import tables as store_tables
-    from simhbase.stores import is_in_hbase
+    from simhbase.stores import backend
 
     made = store_tables.create(url, profile, **wanted)
     if made.created:
@@ -123,7 +123,7 @@ def create(url: str, profile: Mapping[str, object], verbose: bool, output: Outpu
     found: dict[str, Any] = {"store": url, **({"counts": True} if made.counts else {})}
     if made.regions:
         found["tables"] = [{"table": table, "regions": count} for table, count in made.regions.items()]
-    elif is_in_hbase(url):
+    elif not backend(url).creates_itself:
         output.hint(_NOT_SHOWN)
     if verbose or output.as_json:
         found["profile"] = made.profile.describe()
@@ -179,13 +179,13 @@ def describe(url: str, profile_file: Path | None, consent: Consent, output: Outp
     from simhbase.admin import tables as store_tables
     from simhbase.corpus.outputs.files import files_in_place
     from simhbase.profile.file import write_profile_file
-    from simhbase.stores import is_in_hbase
+    from simhbase.stores import backend
 
     consent.require_replacing(files_in_place([profile_file]))
     described = store_tables.describe(url)
     if profile_file:
         write_profile_file(profile_file, described.profile)
-    if is_in_hbase(url) and not described.tables:
+    if not described.tables and not backend(url).creates_itself:
         output.hint(_NOT_SHOWN)
     output.summary(
         {

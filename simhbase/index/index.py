@@ -140,9 +140,8 @@ def open_index(
                 f"other processes may write to {url}, and go by the real time: leave it out",
                 parameter="clock",
             )
-        if create is not None:
-            write_profile(store, create, counts=counts)
-        return Index(store, read_profile(store), access, drawer_limit, ids_limit, clock, metrics)
+        stored = read_profile(store) if create is None else write_profile(store, create, counts=counts)
+        return Index(store, stored, access, drawer_limit, ids_limit, clock, metrics)
     except BaseException:
         store.close()
         raise

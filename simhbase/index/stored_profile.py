@@ -74,7 +74,7 @@ def write_profile(
     ttl: int | None = None,
     *,
     counts: bool = False,
-) -> None:
+) -> StoredProfile:
     """Write the profile, which completes the creation of tables. If several processes create, the first wins.
 
     like: profile of the store that fingerprints come from; by default they are computed here. ttl: seconds
@@ -84,14 +84,15 @@ def write_profile(
     """
     meta = Meta(store)
     if meta.get(_PROFILE_KEY) is not None:
-        read_profile(store).require(store, profile, counts=counts)
-        return
+        return _agreeing(store, profile, counts)
     _require_empty(store)
+    answers = probe_answers(profile.fingerprinter()) if like is None else like.probes
+    versions = software() if like is None else like.software
     record = {
         "format": FORMAT,
         **profile.describe(),
-        "probes": probe_answers(profile.fingerprinter()) if like is None else like.probes,
-        "software": software() if like is None else like.software,
+        "probes": answers,
+        "software": versions,
         # Distinguishes these tables from later ones with the same names.
         "token": secrets.token_hex(_TOKEN_BYTES),
     }
@@ -100,9 +101,18 @@ def write_profile(
     value = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
     with store.exclusive():
         is_first = meta.get(_PROFILE_KEY) is None and _complete(store, profile, ttl, value)
-    if not is_first:
-        read_profile(store).require(store, profile, counts=counts)
     store.sync()
+    if not is_first:
+        return _agreeing(store, profile, counts)
+    if counts:
+        store.keep_counts()
+    return StoredProfile(profile, answers, versions, value, counts)
+
+
+def _agreeing(store: Store, profile: Profile, counts: bool) -> StoredProfile:
+    stored = read_profile(store)
+    stored.require(store, profile, counts=counts)
+    return stored
 
 
 def _complete(store: Store, profile: Profile, ttl: int | None, row: bytes) -> bool:

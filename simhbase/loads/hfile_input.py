@@ -20,6 +20,7 @@ from simhbase.index import Index, open_index
 from simhbase.index.load_log import LoadLog
 from simhbase.loads.hfiles import TABLES, Handover
 from simhbase.model import wire
+from simhbase.stores import backend
 from simhbase.stores.hbase import HBaseStore
 from simhbase.stores.hbase.hfiles import HFile, HFiles
 from simhbase.stores.hbase.tools import hbase_command
@@ -106,7 +107,7 @@ def load_hfiles(
     StoreBusy if another process loads the folder; StoreFailed if a tool fails, or the files are too old to be
     safe; UsageError if HBase's tools are missing.
     """
-    if not store.startswith("hbase:"):
+    if not backend(store).takes_hfiles:
         raise UsageError(f"{store} is not in HBase: HFiles can only be loaded into HBase")
     start, uri = monotonic(), uri_of(str(folder))
     if uri.startswith(LOCAL) and not Path(uri.removeprefix(LOCAL), MANIFEST).is_file():

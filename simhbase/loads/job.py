@@ -22,6 +22,7 @@ from simhbase.errors import UsageError
 from simhbase.index.load_log import require_name
 from simhbase.index.tags import required_tags, tags_of
 from simhbase.profile.profile import Profile
+from simhbase.stores import backend
 
 OF_UNIQUE_ONLY = ("unique", "duplicates", "evidence")
 WITH_RECORDS = ("unique", "new")  # files of whole documents
@@ -129,7 +130,7 @@ class Load:
             raise UsageError("is only for loads via hfiles", parameter="work_folder")
         if self.via is None:
             return
-        if not self.store.startswith("hbase:"):
+        if not backend(self.store).takes_hfiles:
             raise UsageError("hfiles is only for stores in HBase", parameter="via")
         if self.new or self.skip_existing:
             raise UsageError(

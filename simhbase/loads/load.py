@@ -58,7 +58,7 @@ from simhbase.model import wire
 from simhbase.model.values import AddReport, Match
 from simhbase.process.interrupt import defer_interrupts
 from simhbase.profile.profile import Profile, given_parameters, make_profile, without_sketches
-from simhbase.stores import drop_store, is_on_server, open_store
+from simhbase.stores import backend, drop_store, open_store
 from simhbase.stores.base import Access, keeps_hints, now
 from simhbase.stores.memory import MemoryStore
 
@@ -524,7 +524,7 @@ def _outgrown(
 
 def _most_chunks_at_once(job: Load) -> int:
     # Not for pipes: collecting many chunks of a slow one would delay the first write.
-    is_ingested = job.can_be_resumed and not job.unique_only and not is_on_server(job.store)
+    is_ingested = job.can_be_resumed and not job.unique_only and not backend(job.store).on_server
     return INGESTED_CHUNKS_AT_ONCE if is_ingested else CHUNKS_AT_ONCE
 
 
@@ -557,7 +557,7 @@ def open_for_load(
     try:
         index = open_index(url, access=access)
     except TablesMissing:
-        if is_on_server(url):
+        if backend(url).on_server:
             raise
         if fingerprint_field is not None:
             given = without_sketches(given)

@@ -54,6 +54,7 @@ from simhbase.spark.fingerprints import (
     type_of,
 )
 from simhbase.spark.guard import guarded
+from simhbase.stores import backend
 from simhbase.stores.hbase import HBaseStore
 from simhbase.stores.hbase.hfile import Family, HFileWriter
 from simhbase.stores.hbase.hfiles import HFile, families, samples_of
@@ -105,7 +106,7 @@ def hfile_input(
     Raises UsageError for invalid arguments, a store that is not in HBase and a folder that is not empty; the
     errors of opening the store; OutputFailed if the driver cannot write to the folder.
     """
-    if not store.startswith("hbase:"):
+    if not backend(store).takes_hfiles:
         raise UsageError(f"{store} is not in HBase: HFiles can only be loaded into HBase")
     place = _Folder(uri_of(str(folder)))
     with open_index(store) as index:

@@ -75,8 +75,7 @@ from simhbase.spark.fingerprints import (
     text_of,
 )
 from simhbase.spark.guard import guarded
-from simhbase.stores import is_on_server
-from simhbase.stores.rocksdb.folder import path_of
+from simhbase.stores import backend
 
 DUPLICATE_OF = "duplicate_of"
 OUTGROWN = (
@@ -274,7 +273,7 @@ class _Job:
         """A row for each document: PLACE, ID, fingerprint, the old one if the id is stored, REASON if it is
         rejected, and what is decided. Frames are persisted until the stack is closed."""
         found = fingerprinted(self.rows.read([]), self.index.profile, verified_by(self.criteria))
-        store = _Lookups(_anywhere(self.index.store.url), self.criteria.bounds)
+        store = _Lookups(backend(self.index.store.url).absolute_url, self.criteria.bounds)
         documents = _mapped(without_repeats(found), store.with_old_texts, _OLD_TEXT).persist()
         stack.callback(documents.unpersist)
         accepted = documents.where(F.col(REASON).isNull())
@@ -292,12 +291,6 @@ class _Job:
         decided = ordered.mapInArrow(guarded(partial(store.decided, chosen=chosen)), schema)
         rejected = documents.where(F.col(REASON).isNotNull()).select(*chosen, REASON)
         return decided.unionByName(rejected, allowMissingColumns=True)
-
-
-def _anywhere(url: str) -> str:
-    """The URL for processes in other folders."""
-    _, mark, options = url.partition("?")
-    return url if is_on_server(url) else f"rocksdb:{path_of(url)}{mark}{options}"
 
 
 def _mapped(

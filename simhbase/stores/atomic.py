@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import cached_property, partial
-from typing import Any, Generic, Protocol, Self, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from simhbase.drawers.layout import Layout
 from simhbase.errors import TablesMissing
 from simhbase.process.progress import Progress, no_progress
+from simhbase.stores.backend import Backend
 from simhbase.stores.base import (
     ATOMIC_TABLES,
     LARGEST_COMMIT,
@@ -23,6 +24,7 @@ from simhbase.stores.base import (
     NearStore,
     Records,
     RecordTable,
+    Store,
     Version,
     near_rows,
     now,
@@ -98,8 +100,7 @@ class BaseStore(ABC, Generic[R]):
 
 
 class ServerStore(BaseStore[R]):
-    """A store on a server that any number of processes write. Its class methods are what a backend's module
-    offers."""
+    """A store on a server that any number of processes write."""
 
     multi_writer = True
     _client: Pool[Any]
@@ -125,40 +126,6 @@ class ServerStore(BaseStore[R]):
     @abstractmethod
     def drop(self) -> None: ...
 
-    @classmethod
-    def opened(cls, url: str, access: Access) -> Self:
-        """Open an existing store. Raises TablesMissing, StoreUnreachable, StoreFailed, UsageError."""
-        store = cls(url, access)
-        try:
-            store.open()
-        except BaseException:
-            store.close()
-            raise
-        return store
-
-    @classmethod
-    def created(cls, url: str, access: Access, *, counts: bool = False) -> Self:
-        """Open a store for writing, creating what is missing. counts: also the table `met`. Raises the errors
-        of `opened`."""
-        with closing(cls(url, "write")) as store:
-            store.create(counts=counts)
-        return cls.opened(url, access)
-
-    @classmethod
-    def dropped(cls, url: str) -> None:
-        """Delete a store with all its data. Raises the errors of `opened`."""
-        cls.droppable(url)
-        with closing(cls(url, "write")) as store:
-            store.drop()
-
-    @classmethod
-    def droppable(cls, url: str) -> list[str]:
-        """Names of what `dropped` would delete. Raises its errors."""
-        with closing(cls(url, "read")) as store:
-            if there := store.existing():
-                return there
-        raise TablesMissing(f"{url}: there are no tables to drop")
-
     def now(self) -> int:
         """The server's clock."""
         return now() - self._ahead
@@ -179,6 +146,38 @@ class ServerStore(BaseStore[R]):
 
     def close(self) -> None:
         self._client.close()
+
+
+class ServerBackend(Backend):
+    """A store on a server, which creates its tables when it is told to. kind: of the store."""
+
+    on_server = True
+    kind: type[ServerStore[Any]]
+
+    def open(self, access: Access) -> Store:
+        store = self.kind(self.url, access)
+        try:
+            store.open()
+        except BaseException:
+            store.close()
+            raise
+        return cast(Store, store)
+
+    def create(self, access: Access = "write", *, counts: bool = False) -> Store:
+        with closing(self.kind(self.url, "write")) as store:
+            store.create(counts=counts)
+        return self.open(access)
+
+    def drop(self) -> None:
+        self.droppable()
+        with closing(self.kind(self.url, "write")) as store:
+            store.drop()
+
+    def droppable(self) -> list[str]:
+        with closing(self.kind(self.url, "read")) as store:
+            if there := store.existing():
+                return there
+        raise TablesMissing(f"{self.url}: there are no tables to drop")
 
 
 class _Lockable(Protocol):

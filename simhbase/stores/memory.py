@@ -28,6 +28,7 @@ from simhbase.stores.arrays import (
     versions_of,
 )
 from simhbase.stores.atomic import BaseStore, LockedRecords
+from simhbase.stores.backend import Backend
 from simhbase.stores.base import (
     PART_ROWS,
     Access,
@@ -36,7 +37,6 @@ from simhbase.stores.base import (
     DrawerHits,
     DrawerRows,
     IndexRows,
-    NoteDamage,
     RecordTable,
     Row,
     Version,
@@ -50,35 +50,26 @@ LONGER = 64  # times: a run of index rows than the next one
 NO_TIMES = np.empty(0, dtype=np.int64)
 
 
-def open_store(url: str, access: Access) -> NoReturn:
-    _check(url)
-    raise TablesMissing(
-        f"{url} is empty whenever it is opened: there is nothing to {access}. In Python, "
-        f'simhbase.open({url!r}, create="default") makes a store to write to and read from'
-    )
+class MemoryBackend(Backend):
+    def __init__(self, url: str) -> None:
+        if url != "memory:":
+            raise UsageError(f"no store {url!r}: a store in memory has no name, its URL is memory:")
+        super().__init__(url)
 
+    def open(self, access: Access) -> NoReturn:
+        raise TablesMissing(
+            f"{self.url} is empty whenever it is opened: there is nothing to {access}. In Python, "
+            f'simhbase.open({self.url!r}, create="default") makes a store to write to and read from'
+        )
 
-def open_damaged(url: str, note: NoteDamage) -> NoReturn:
-    open_store(url, "read")
+    def create(self, access: Access = "write", *, counts: bool = False) -> MemoryStore:
+        return MemoryStore(self.url)
 
+    def drop(self) -> NoReturn:
+        self.droppable()
 
-def create_store(url: str, access: Access, *, counts: bool = False) -> MemoryStore:
-    _check(url)
-    return MemoryStore(url)
-
-
-def drop_store(url: str) -> NoReturn:
-    _check(url)
-    raise TablesMissing(f"{url} is gone when it is closed: there is nothing to drop")
-
-
-def droppable(url: str) -> NoReturn:
-    drop_store(url)
-
-
-def _check(url: str) -> None:
-    if url != "memory:":
-        raise UsageError(f"no store {url!r}: a store in memory has no name, its URL is memory:")
+    def droppable(self) -> NoReturn:
+        raise TablesMissing(f"{self.url} is gone when it is closed: there is nothing to drop")
 
 
 class MemoryStore(BaseStore["MemoryRecords"]):

@@ -21,7 +21,7 @@ from simhbase.index import open_index
 from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import Store
-from simhbase.stores.hbase import create_tables
+from simhbase.stores.hbase import HBaseBackend
 from simhbase.stores.hbase.schema import Options
 from simhbase.stores.hbase.tools import VARIABLE
 from tests.bench.hfiles import (
@@ -94,7 +94,7 @@ def _filled(running: Cluster, n: int, bloom: str) -> Iterator[tuple[dict[str, St
     """A store whose index has n fingerprints in FILES files a region, opened for each way, and those."""
     url = running.url(PREFIX, timeout=PATIENT)
     stored = fingerprints(n, seed=3)
-    create_tables(url, Options(regions=REGIONS))
+    HBaseBackend(url).make(Options(regions=REGIONS))
     try:
         with open_index(url, create=Profile(verify=False)) as index, TemporaryDirectory() as folder:
             running.shell(f"alter '{INDEX}', {{NAME => 'i', BLOOMFILTER => '{bloom}'}}")

@@ -32,7 +32,7 @@ from simhbase.online.client import Client
 from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import HintingStore, Store
-from simhbase.stores.hbase import create_tables
+from simhbase.stores.hbase import HBaseBackend
 from simhbase.stores.hbase.schema import Options
 from tests.bench.hfiles import REGIONS, cluster, fingerprints, processor_time
 from tests.bench.report import Cell, Table
@@ -62,7 +62,7 @@ def measure(scale: float = 1.0) -> list[Table]:
         url = running.url(PREFIX)
         with suppress(TablesMissing):
             drop_store(url)
-        create_tables(url, Options(regions=REGIONS))
+        HBaseBackend(url).make(Options(regions=REGIONS))
         try:
             with closing(open_store(url, "write")) as store:
                 write_profile(store, PROFILE)

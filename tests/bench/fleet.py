@@ -27,7 +27,7 @@ from simhbase.index import Index, open_index
 from simhbase.model.values import Document
 from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store
-from simhbase.stores.hbase import create_tables
+from simhbase.stores.hbase import HBaseBackend
 from simhbase.stores.hbase.schema import Options
 from tests import reference
 from tests.bench.hbase import REGIONS, cluster
@@ -98,7 +98,7 @@ def in_hbase(documents: Sequence[Document]) -> Iterator[Table]:
         url = running.url(PREFIX)
         with suppress(TablesMissing):
             drop_store(url)
-        create_tables(url, Options(regions=REGIONS))
+        HBaseBackend(url).make(Options(regions=REGIONS))
         try:
             with open_index(url, create=Profile(verify=False)) as index:
                 index.add(documents[:STORED])

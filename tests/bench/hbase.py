@@ -24,7 +24,7 @@ from simhbase.index.writer import DocumentBatch, writer_for
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.arrays import to_bytes
 from simhbase.stores.base import Store
-from simhbase.stores.hbase import create_tables
+from simhbase.stores.hbase import HBaseBackend
 from simhbase.stores.hbase.schema import Options
 from tests.bench import hfiles
 from tests.bench.hfiles import LAYOUT, REGIONS, TABLES, Words, cluster, fingerprints
@@ -53,7 +53,7 @@ COLUMN = b"i:"
 def measure(scale: float = 1.0) -> list[Table]:
     with cluster() as running:
         files = hfiles.by_files(running, round(hfiles.DOCUMENTS * scale))
-        create_tables(running.url(PREFIX), Options(regions=REGIONS))
+        HBaseBackend(running.url(PREFIX)).make(Options(regions=REGIONS))
         try:
             with closing(open_store(running.url(PREFIX), "write")) as store:
                 writes = inserting(running, store, round(BATCH * scale))

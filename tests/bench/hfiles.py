@@ -29,7 +29,7 @@ from simhbase.loads.hfiles import HFileLoad
 from simhbase.loads.load import load
 from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store
-from simhbase.stores.hbase import HBaseStore, create_tables
+from simhbase.stores.hbase import HBaseBackend, HBaseStore
 from simhbase.stores.hbase.hfiles import HFiles, buckets_for, even_borders
 from simhbase.stores.hbase.schema import INDEX, Options
 from simhbase.stores.hbase.tools import VARIABLE, hbase_command
@@ -118,7 +118,7 @@ def by_texts(running: Cluster, n: int) -> Table:
         first = 0.0
         roads: tuple[Literal["hfiles"] | None, ...] = (None, "hfiles")
         for how in roads:
-            create_tables(url, Options(regions=REGIONS))
+            HBaseBackend(url).make(Options(regions=REGIONS))
             open_index(url, create="default").close()
             before, start = processor_time(running), perf_counter()
             load(Inputs([str(file)], threads=WORKERS), url, via=how, work_folder=how and folder)
@@ -150,7 +150,7 @@ class Spent:
 def into_new_tables(running: Cluster, write: Callable[[Index, str], object]) -> Spent:
     """What a write into new tables takes. It gets a folder, too."""
     url = running.url(PREFIX, timeout=PATIENT)
-    create_tables(url, Options(regions=REGIONS))
+    HBaseBackend(url).make(Options(regions=REGIONS))
     try:
         with open_index(url, create=Profile(verify=False)) as index, TemporaryDirectory() as folder:
             before, start, flushes_before = processor_time(running), perf_counter(), flushes(running)

@@ -22,7 +22,7 @@ from simhbase.index import Index, open_index
 from simhbase.process.progress import no_progress
 from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store
-from simhbase.stores.hbase import create_tables
+from simhbase.stores.hbase import HBaseBackend
 from simhbase.stores.hbase.schema import INDEX, Options
 from tests.bench.hfiles import REGIONS, cluster
 from tests.bench.report import Cell, Table
@@ -68,7 +68,7 @@ def in_hbase(documents: int) -> Table:
 @contextmanager
 def _tables(running: Cluster, name: str) -> Iterator[Index]:
     url = running.url(_prefix(name))
-    create_tables(url, Options(regions=REGIONS))
+    HBaseBackend(url).make(Options(regions=REGIONS))
     try:
         with open_index(url, create=_profile(name)) as index:
             yield index

@@ -28,7 +28,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store
-from simhbase.stores.hbase import create_tables
+from simhbase.stores.hbase import HBaseBackend
 from simhbase.stores.hbase.schema import Options
 from simhbase.stores.hbase.tools import VARIABLE
 from tests.bench.blocks import files_of
@@ -80,7 +80,7 @@ def grown_in_hbase(sizes: Sequence[int], folder: Path) -> dict[str, dict[int, Fi
         os.environ[VARIABLE] = shlex.join(running.command("run"))
         for layout in LAYOUTS:
             url = running.url(f"scale-{layout}", timeout=PATIENT)
-            create_tables(url, Options(regions=REGIONS))
+            HBaseBackend(url).make(Options(regions=REGIONS))
             stack.callback(drop_store, url)
             found[layout] = {}
             for before, size in zip([0, *sizes], sizes, strict=False):

@@ -19,7 +19,7 @@ from simhbase.model.values import Document
 from simhbase.online.shared import SharedLookups
 from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store
-from simhbase.stores.hbase import create_tables
+from simhbase.stores.hbase import HBaseBackend
 from simhbase.stores.hbase.schema import Options
 from tests import reference
 from tests.bench.hbase import REGIONS, cluster
@@ -52,7 +52,7 @@ def in_hbase(documents: Sequence[Document]) -> Table:
         url = running.url(PREFIX)
         with suppress(TablesMissing):
             drop_store(url)
-        create_tables(url, Options(regions=REGIONS))
+        HBaseBackend(url).make(Options(regions=REGIONS))
         try:
             with filled(url, documents) as index:
                 return compared("HBase, one filtered scan a region", index, documents)

@@ -27,7 +27,7 @@ from simhbase.index.stored_profile import write_profile
 from simhbase.profile.profile import Profile
 from simhbase.stores import open_store
 from simhbase.stores.base import now
-from simhbase.stores.hbase import specification
+from simhbase.stores.hbase import HBaseBackend
 from simhbase.stores.hbase.tools import VARIABLE
 from tests.cluster import Cluster, hooked
 from tests.command_line import environment, fingerprints, result, run_alone
@@ -564,7 +564,7 @@ def test_hfiles_are_loaded_where_the_regions_are_that_moved_as_their_server_died
     cluster, url, tmp_path, monkeypatch
 ):
     """Between the cutting of the files and their loading."""
-    kills = cluster.command("kill", serving(cluster, specification(url)[0].name)[0])
+    kills = cluster.command("kill", serving(cluster, HBaseBackend(url).tables()[0].name)[0])
     hook = f"""
         if name == "load" and table == "index" and once("killed"):
             subprocess.run({kills!r}, check=True, stdout=subprocess.DEVNULL)

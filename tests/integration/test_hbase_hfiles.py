@@ -42,7 +42,7 @@ from simhbase.loads.hfiles_unique import UniqueDocuments
 from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import now
-from simhbase.stores.hbase import HBaseStore, administration, create_tables
+from simhbase.stores.hbase import HBaseBackend, HBaseStore, administration
 from simhbase.stores.hbase import hfiles as hfiles_module
 from simhbase.stores.hbase.clocks import ROW as CLOCK_ROW
 from simhbase.stores.hbase.hfile import GZ, Family, HFileWriter
@@ -444,7 +444,7 @@ def test_a_family_that_is_encrypted_or_has_large_values_is_refused(hbase, monkey
         return found
 
     monkeypatch.setattr(administration, "_descriptor", with_mob)
-    create_tables(url, Options(regions=1))
+    HBaseBackend(url).make(Options(regions=1))
     try:
         with closing(open_store(url, "read")) as store, pytest.raises(UsageError, match=r"mob_index.*IS_MOB"):
             families(store)

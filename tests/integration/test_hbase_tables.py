@@ -15,14 +15,7 @@ from thriftpy2.rpc import client_context
 
 from simhbase.errors import SchemaDiffers, StoreFailed, StoreUnreachable, TablesMissing, UsageError
 from simhbase.stores import create_store, drop_store, open_store
-from simhbase.stores.hbase import (
-    check_tables,
-    clone_script,
-    compaction_script,
-    create_tables,
-    snapshot_script,
-    specification,
-)
+from simhbase.stores.hbase import HBaseBackend
 from simhbase.stores.hbase import schema as ddl
 from simhbase.stores.hbase.administration import idl
 from simhbase.stores.hbase.schema import Options
@@ -78,7 +71,7 @@ def test_the_files_in_schema_make_the_same_tables_in_the_shell_as_thrift_2(hbase
     shelled = hbase.url("simhbase")
     with suppress(TablesMissing):
         drop_store(shelled)
-    create_tables(url, Options(counts=True))
+    HBaseBackend(url).make(Options(counts=True))
     files = "".join(path.read_text().replace("\nexit\n", "\n") for path in sorted(SCHEMA.glob("*.rb")))
     try:
         assert_same(hbase, files, shelled, url, Options(counts=True))
@@ -95,14 +88,15 @@ def test_the_script_that_tables_ddl_prints_makes_the_same_tables_as_tables_creat
     shelled = hbase.url(f"namespace{time.time_ns()}:shelled")
     by_shell = ("--store", shelled.partition("?")[0])
     script = result("tables", "ddl", *by_shell, *chosen, cwd=tmp_path)["script"].removesuffix("exit\n")
-    again = ddl.render_script(specification(shelled)).partition("\n\n")[0]  # the namespace is there already
+    tables = HBaseBackend(shelled).tables()
+    again = ddl.render_script(tables).partition("\n\n")[0]  # the namespace is there already
     try:
         assert_same(hbase, f"{script}\n{again}", shelled, url, options)
         assert run("tables", "check", "--store", shelled, cwd=tmp_path).returncode == 10  # no profile yet
         result("tables", "create", *by_shell, cwd=tmp_path)
         checked = result("tables", "check", "--store", shelled, "--ttl", "1d", cwd=tmp_path)
         assert checked["attributes_compared"] == sum(
-            len(table.attributes) for table in specification(shelled, Options(ttl=86400))
+            len(table.attributes) for table in HBaseBackend(shelled).tables(Options(ttl=86400))
         )
         half = run("tables", "check", "--store", shelled.partition("?")[0], "--json", cwd=tmp_path)
         assert half.returncode == 15  # nothing says that the attributes are the same
@@ -121,7 +115,7 @@ def test_a_namespace_goes_with_the_last_tables_of_those_that_create_made(hbase, 
         # Somebody else made it.
         gateway.createNamespace(idl.TNamespaceDescriptor(name=f"given{name}", configuration={}))
         for url in (one, other, given):
-            create_tables(url, Options(regions=1))
+            HBaseBackend(url).make(Options(regions=1))
         drop_store(one)
         drop_store(given)
         assert name.encode() in gateway.listNamespaces()
@@ -142,7 +136,7 @@ def test_a_compression_that_the_cluster_has_not_is_refused_with_its_words(url, t
 def test_a_change_in_the_shell_is_told_until_it_is_undone(hbase, url, tmp_path):
     store = ("--store", url)
     result("tables", "create", *store, "--regions", 1, cwd=tmp_path)
-    index = specification(url)[0]
+    index = HBaseBackend(url).tables()[0]
     hbase.shell(
         "alter 'created_index', {NAME => 'i', BLOOMFILTER => 'ROW', "
         f"CONFIGURATION => {{'{ddl.BLOOM_PREFIX}' => '7'}}}}\n"
@@ -295,7 +289,7 @@ def assert_same(hbase: Cluster, script: str, by_shell: str, by_thrift: str, opti
     pairs = [
         (shelled.full_name, created.full_name)
         for shelled, created in zip(
-            *(specification(each, Options(counts=options.counts)) for each in (by_shell, by_thrift)),
+            *(HBaseBackend(each).tables(Options(counts=options.counts)) for each in (by_shell, by_thrift)),
             strict=True,
         )
     ]
@@ -307,29 +301,29 @@ def assert_same(hbase: Cluster, script: str, by_shell: str, by_thrift: str, opti
             assert tables[shelled] == tables[created]
             assert starts(connection, shelled) == starts(connection, created)
             assert len(starts(connection, created)) == options.regions_of(created.rpartition("_")[2])
-    check_tables(by_shell, options)
-    check_tables(by_thrift, options)
+    HBaseBackend(by_shell).check(options)
+    HBaseBackend(by_thrift).check(options)
 
 
 def test_creating_again_changes_nothing(url):
-    assert create_tables(url, SMALL) == [f"created_{table}" for table in TABLES]
+    assert HBaseBackend(url).make(SMALL) == [f"created_{table}" for table in TABLES]
     with closing(open_store(url, "write")) as store:
         store.records("meta").put([(b"a", b"1")])
-    assert create_tables(url, SMALL) == []
+    assert HBaseBackend(url).make(SMALL) == []
     with closing(create_store(url)) as store:
         (found,) = store.records("meta").get([b"a"])
         assert found.value == b"1"
 
 
 def test_a_half_made_set_is_missing_until_it_is_completed(url, connection):
-    create_tables(url, SMALL)
+    HBaseBackend(url).make(SMALL)
     for table in ("created_fingerprints", "created_meta"):
         connection.delete_table(table, disable=True)
     with pytest.raises(TablesMissing, match=r"created_fingerprints is missing.*tables create"):
         open_store(url, "write")
     with pytest.raises(TablesMissing, match="created_fingerprints, created_meta not found"):
-        check_tables(url, SMALL)
-    assert create_tables(url, SMALL) == ["created_fingerprints", "created_meta"]
+        HBaseBackend(url).check(SMALL)
+    assert HBaseBackend(url).make(SMALL) == ["created_fingerprints", "created_meta"]
     open_store(url, "write").close()
 
 
@@ -337,7 +331,7 @@ def test_tables_made_otherwise_are_named_attribute_by_attribute(url, connection)
     connection.create_table("created_index", {"i": {"max_versions": 3, "bloom_filter_type": "ROW"}})
     connection.create_table("created_documents", {"x": {}})
     with pytest.raises(SchemaDiffers) as caught:
-        create_tables(url, SMALL)
+        HBaseBackend(url).make(SMALL)
     for difference in [
         "created_index: VERSIONS is 3, not 1",
         "created_index: DATA_BLOCK_ENCODING is NONE, not FAST_DIFF",
@@ -354,14 +348,14 @@ def test_tables_made_otherwise_are_named_attribute_by_attribute(url, connection)
 
 
 def test_a_chosen_compression_is_compared_and_another_left_alone(url):
-    create_tables(url, Options(regions=2, compression="GZ"))
-    check_tables(url)
+    HBaseBackend(url).make(Options(regions=2, compression="GZ"))
+    HBaseBackend(url).check()
     with pytest.raises(SchemaDiffers, match="created_index: COMPRESSION is GZ, not NONE"):
-        check_tables(url, Options(compression="NONE"))
+        HBaseBackend(url).check(Options(compression="NONE"))
 
 
 def test_dropping_deletes_everything_and_then_says_that_nothing_is_there(url, connection):
-    create_tables(url, SMALL)
+    HBaseBackend(url).make(SMALL)
     connection.disable_table("created_documents")
     drop_store(url)
     assert not [table for table in connection.tables() if table.startswith(b"created_")]
@@ -372,9 +366,9 @@ def test_dropping_deletes_everything_and_then_says_that_nothing_is_there(url, co
 
 
 def test_other_tables_with_the_same_beginning_stay(url, hbase):
-    create_tables(url, SMALL)
+    HBaseBackend(url).make(SMALL)
     other = hbase.url("created_meta")
-    create_tables(other, SMALL)
+    HBaseBackend(other).make(SMALL)
     try:
         drop_store(url)
         open_store(other, "read").close()
@@ -386,22 +380,22 @@ def test_without_thrift_2_tables_are_used_but_not_made(url):
     plain = url.partition("?")[0]
     with pytest.raises(TablesMissing, match="created_index is missing"):
         create_store(plain)
-    for administer in (create_tables, check_tables, drop_store):
+    for administer in (HBaseBackend(plain).make, HBaseBackend(plain).check, HBaseBackend(plain).drop):
         with pytest.raises(UsageError, match="name a Thrift 2 gateway with thrift2=PORT"):
-            administer(plain)
-    create_tables(url, SMALL)
+            administer()
+    HBaseBackend(url).make(SMALL)
     create_store(plain).close()
 
 
 def test_a_disabled_table_is_named(url, connection):
-    create_tables(url, SMALL)
+    HBaseBackend(url).make(SMALL)
     connection.disable_table("created_fingerprints")
     with pytest.raises(StoreFailed, match="created_fingerprints is disabled: in the hbase shell, enable"):
         open_store(url, "read")
 
 
 def test_a_table_that_is_dropped_under_an_open_store_is_missing(url):
-    create_tables(url, SMALL)
+    HBaseBackend(url).make(SMALL)
     with closing(open_store(url, "write")) as store:
         drop_store(url)
         for use in (
@@ -421,25 +415,25 @@ def test_a_gateway_of_the_other_version_is_named(hbase, url):
     with pytest.raises(StoreFailed, match=f"{host}:{thrift2} is a Thrift 2 gateway, and a Thrift 1 gateway"):
         open_store(f"hbase://{host}:{thrift2}/created", "read")
     with pytest.raises(StoreFailed, match=f"{host}:{port} is a Thrift 1 gateway, and a Thrift 2 gateway"):
-        create_tables(f"hbase://{host}:{port}/created?thrift2={port}")
+        HBaseBackend(f"hbase://{host}:{port}/created?thrift2={port}").make()
 
 
 def test_no_thrift_2_gateway_is_said_within_the_time_allowed(hbase, free_port):
     host, port = hbase.gateway
     with pytest.raises(StoreUnreachable, match="no Thrift 2 gateway for created_index answered within 1 s"):
-        create_tables(f"hbase://{host}:{port}/created?thrift2={free_port}&timeout=1")
+        HBaseBackend(f"hbase://{host}:{port}/created?thrift2={free_port}&timeout=1").make()
 
 
 @pytest.mark.parametrize("counts", [False, True])
 def test_scripts_for_the_shell_take_the_table_of_counts_where_it_is(hbase, url, connection, counts):
-    create_tables(url, Options(regions=1, counts=counts))
+    HBaseBackend(url).make(Options(regions=1, counts=counts))
     name = f"counts{time.time_ns()}"
-    hbase.shell(compaction_script(url))
-    hbase.snapshot_shell(snapshot_script(url, name))
+    hbase.shell(HBaseBackend(url).compaction_script())
+    hbase.snapshot_shell(HBaseBackend(url).snapshot_script(name))
     drop_store(url)
-    hbase.shell(clone_script(url, name))
+    hbase.shell(HBaseBackend(url).clone_script(name))
     there = {table.decode() for table in connection.tables()} & {"created_meta", "created_met"}
     assert there == ({"created_meta", "created_met"} if counts else {"created_meta"})
-    check_tables(url, Options(counts=counts))
+    HBaseBackend(url).check(Options(counts=counts))
     gone = [*TABLES, "met"] if counts else TABLES
     hbase.shell("".join(f"delete_snapshot '{name}-{table}'\n" for table in gone) + "exit\n")

@@ -26,7 +26,7 @@ from simhbase.index.writer import CHANCE, DocumentBatch, HintingWriter
 from simhbase.profile.profile import Profile, make_profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import now
-from simhbase.stores.hbase import clocks, create_tables
+from simhbase.stores.hbase import HBaseBackend, clocks
 from simhbase.stores.hbase.schema import Options
 from tests.cluster import Cluster
 from tests.command_line import COMMAND, environment
@@ -78,7 +78,7 @@ def create(url: str, profile: Profile = PROFILE, regions: int = 1, ttl: int | No
     """Makes tables anew."""
     with suppress(TablesMissing):
         drop_store(url)
-    create_tables(url, Options(regions=regions, ttl=ttl))
+    HBaseBackend(url).make(Options(regions=regions, ttl=ttl))
     with closing(open_store(url, "write")) as store:
         write_profile(store, profile)
     return url

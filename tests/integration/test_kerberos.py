@@ -15,7 +15,7 @@ import pytest
 
 from simhbase.errors import StoreFailed, StoreUnreachable
 from simhbase.stores import open_store
-from simhbase.stores.hbase import HBaseStore, create_tables
+from simhbase.stores.hbase import HBaseBackend, HBaseStore
 from simhbase.stores.hbase.schema import Options
 from simhbase.stores.hbase.tools import VARIABLE
 from tests.command_line import COMMAND, Done, documents, environment, result, run, texts
@@ -46,7 +46,7 @@ def realm(kerberos: Realm, patient: None, tmp_path_factory: pytest.TempPathFacto
     kerberos.cluster.shell(GRANT)
     with pytest.MonkeyPatch.context() as patch:
         become(patch, kerberos.by_keytab("loader"))
-        create_tables(kerberos.url(STORE), Options(regions=1))
+        HBaseBackend(kerberos.url(STORE)).make(Options(regions=1))
         folder = tmp_path_factory.mktemp("created")
         run("tables", "create", "--regions", 1, "--store", kerberos.url(STORE), cwd=folder)
     return kerberos

@@ -7,7 +7,7 @@ import pytest
 from simhbase.admin.tables import require_ttl
 from simhbase.errors import SchemaDiffers, StoreFailed, StoreUnreachable
 from simhbase.index.writer import alive_since, refreshed_before
-from simhbase.stores.hbase import check_tables
+from simhbase.stores.hbase import HBaseBackend
 from simhbase.stores.hbase.client import GatewayClient
 from simhbase.stores.hbase.connection import CallRefused
 from simhbase.stores.hbase.store import HBaseStore
@@ -74,7 +74,7 @@ def test_an_administrator_that_meets_an_outage_says_that_the_store_is_unreachabl
     monkeypatch.setattr(GatewayClient, "attempt", attempt)
     url = "hbase://host:9090/p?thrift2=9091&timeout=3"
     with pytest.raises(StoreUnreachable, match="Zookeeper LIST could not be completed"):
-        check_tables(url)
+        HBaseBackend(url).check()
     assert len(calls) > 2
     assert (
         caplog.text.count("waiting for host:9091: Zookeeper LIST could not be completed (3 s at most)") == 1
@@ -87,4 +87,4 @@ def test_another_refusal_ends_an_administrator_at_once(monkeypatch):
 
     monkeypatch.setattr(GatewayClient, "attempt", attempt)
     with pytest.raises(StoreFailed, match="TableExistsException"):
-        check_tables("hbase://host:9090/p?thrift2=9091")
+        HBaseBackend("hbase://host:9090/p?thrift2=9091").check()

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from simhbase.errors import UsageError
-from simhbase.stores.hbase import open_store
+from simhbase.stores import open_store
 from simhbase.stores.hbase.url import Address, Gateway, Kerberos, parse
 
 

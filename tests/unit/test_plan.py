@@ -20,7 +20,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.profile.profile import MinHashProfile, Profile, SimHashProfile
 from simhbase.stores import drop_store
-from simhbase.stores.hbase import create_tables
+from simhbase.stores.hbase import HBaseBackend
 from simhbase.stores.hbase.schema import INDEX, Options
 from tests.cluster import Cluster
 from tests.command_line import run
@@ -135,7 +135,7 @@ def test_bytes_in_redis_are_as_planned(redis: Redis, layout):
 @pytest.mark.hbase
 def test_bytes_in_hbase_are_as_planned(hbase: Cluster):
     profile, n, url = SimHashProfile(verify=False), 20_000, hbase.url("planned")
-    create_tables(url, Options(regions=1))
+    HBaseBackend(url).make(Options(regions=1))
     try:
         with open_index(url, create=profile) as index:
             fill(index, n)

@@ -7,171 +7,189 @@ docs/kerberos.md adds for secured gateways.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import Any
 
+from simhbase.drawers.scheme import Scheme
 from simhbase.errors import TablesMissing, UsageError
-from simhbase.stores.base import MET, Access, NoteDamage
+from simhbase.stores.backend import Backend
+from simhbase.stores.base import MET, Access
 from simhbase.stores.hbase import schema as ddl
 from simhbase.stores.hbase.administration import Thrift2Administrator
+from simhbase.stores.hbase.planning import Content
 from simhbase.stores.hbase.schema import DEFAULT_OPTIONS, LiveTable, Options, TableSpec
 from simhbase.stores.hbase.store import HBaseStore
-from simhbase.stores.hbase.url import Address, parse
+from simhbase.stores.hbase.url import parse
 
-__all__ = [
-    "HBaseStore",
-    "check_tables",
-    "clone_script",
-    "create_store",
-    "create_tables",
-    "describe_tables",
-    "drop_store",
-    "droppable",
-    "has_administration",
-    "has_counts",
-    "open_damaged",
-    "open_store",
-    "script",
-    "snapshot_script",
-    "specification",
-    "table_warnings",
-]
+__all__ = ["HBaseBackend", "HBaseStore"]
 
 
 ALL = Options(counts=True)  # tables that a store may have
 
 
-def open_store(url: str, access: Access) -> HBaseStore:
-    """Open an existing store. Raises TablesMissing, StoreUnreachable, StoreFailed."""
-    store = HBaseStore(parse(url), access)
-    try:
-        store.require()
-    except BaseException:
-        store.close()
-        raise
-    return store
+class HBaseBackend(Backend):
+    """Tables in HBase. What is done with these, rather than with their rows, needs a Thrift 2 gateway in the
+    URL (`has_administrator`), or is a script for the hbase shell."""
+
+    on_server = True
+    creates_itself = False
+    takes_hfiles = True
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.address = parse(url)
+        self.has_administrator = bool(self.address.gateways2)
+
+    def open(self, access: Access) -> HBaseStore:
+        store = HBaseStore(self.address, access)
+        try:
+            store.require()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def create(self, access: Access = "write", *, counts: bool = False) -> HBaseStore:
+        """Raises SchemaDiffers if a table has other attributes."""
+        if self.has_administrator:
+            self.make(Options(counts=counts))
+            return self.open(access)
+        try:
+            return self.open(access)
+        except TablesMissing as missing:
+            raise TablesMissing(
+                f"{missing} and a Thrift 2 gateway, thrift2=PORT in the URL, or in the hbase shell with what "
+                "'simhbase tables ddl' prints"
+            ) from missing
+
+    def drop(self) -> None:
+        with self._administrator("drop") as administrator:
+            ddl.drop(self.tables(ALL), administrator)
+
+    def droppable(self) -> list[str]:
+        with self._administrator("drop") as administrator:
+            return [table.full_name for table in ddl.existing(self.tables(ALL), administrator)]
+
+    def require_options(self, wanted: Mapping[str, Any]) -> None:
+        """All of them are for HBase."""
+
+    def make(self, options: Options = DEFAULT_OPTIONS) -> list[str]:
+        """Create missing tables; returns their names. May be repeated. Raises SchemaDiffers."""
+        with self._administrator("create") as administrator:
+            return ddl.create(self.tables(options), administrator)
+
+    def check(self, options: Options = DEFAULT_OPTIONS) -> None:
+        """Compare the attributes of the tables with the specification. Raises TablesMissing,
+        SchemaDiffers."""
+        with self._administrator("check") as administrator:
+            ddl.check(self.tables(options), administrator)
+
+    def create_tables(
+        self, wanted: Mapping[str, Any], scheme: Callable[[], Scheme], *, counts: bool
+    ) -> tuple[list[str], list[str]]:
+        if not self.has_administrator:
+            for name in wanted:
+                raise UsageError(
+                    f"creating HBase tables needs a Thrift 2 gateway, and {self.url} names none. Add "
+                    "thrift2=PORT to the URL, or run the output of 'simhbase tables ddl' with the same "
+                    "options in the hbase shell",
+                    parameter=name,
+                )
+            return [], []
+        options = replace(_options(wanted, scheme), counts=counts)
+        created: list[str] = []
+        try:
+            self.check(options)
+        except TablesMissing:
+            scheme()  # raises before any table is created
+            created = self.make(options)
+        # Another process may have created tables since, with other regions.
+        of_regions = created or wanted.keys() & {"regions", "documents"}
+        return created, self._warnings(options if of_regions else None)
+
+    def _warnings(self, options: Options | None = None) -> list[str]:
+        """Warnings about valid tables: writes that may be lost and, given `options`, another number of
+        regions."""
+        tables = self.tables(options or DEFAULT_OPTIONS)
+        with self._administrator("check") as administrator:
+            found = [ddl.lossy(tables, administrator)]
+            if options is not None:
+                found.append(ddl.other_regions(tables, administrator))
+        return [warning for warning in found if warning]
+
+    def compare(self, wanted: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...], list[str]]:
+        options = Options(**wanted)
+        if self.has_administrator:
+            with self._administrator("check") as administrator:
+                (counts,) = (table for table in self.tables(ALL) if ddl.of_counts(table))
+                options = replace(options, counts=administrator.families(counts) is not None)
+        tables = self.tables(options)
+        if wanted or self.has_administrator:
+            self.check(options)
+            return sum(len(table.attributes) for table in tables), (), self._warnings()
+        names = dict.fromkeys(name for table in tables for name in table.attributes)
+        return 0, (*names, "DURABILITY"), []
+
+    def live_tables(self) -> Mapping[str, LiveTable]:
+        return self.described() if self.has_administrator else {}
+
+    def described(self) -> dict[str, LiveTable]:
+        """The live tables. Raises UsageError without a gateway."""
+        with self._administrator("describe") as administrator:
+            found = ddl.describe(self.tables(ALL), administrator)
+        return dict(zip((*ddl.TABLES, MET), found, strict=False))
+
+    def tables(self, options: Options = DEFAULT_OPTIONS) -> list[TableSpec]:
+        """Specification of the tables."""
+        return ddl.schema(self.address.namespace, self.address.prefix, options)
+
+    def creation_script(
+        self, wanted: Mapping[str, Any], scheme: Callable[[], Scheme], *, counts: bool
+    ) -> str:
+        namespace = self.address.namespace
+        name = (
+            self.address.prefix
+            if namespace == ddl.DEFAULT_NAMESPACE
+            else f"{namespace}:{self.address.prefix}"
+        )
+        return (
+            f"# The tables of {name}. Run this file as `hbase shell FILE`; after that\n"
+            "# `simhbase tables create` stores the profile in them.\n\n"
+            f"{ddl.render_script(self.tables(replace(_options(wanted, scheme), counts=counts)))}"
+        )
+
+    def compaction_script(self) -> str:
+        return ddl.render_compactions(self.tables(ALL))
+
+    def snapshot_script(self, name: str) -> str:
+        return ddl.render_snapshots(self.tables(ALL), _snapshot_name(name))
+
+    def clone_script(self, name: str) -> str:
+        return ddl.render_clones(self.tables(ALL), _snapshot_name(name))
+
+    @contextmanager
+    def _administrator(self, doing: str) -> Iterator[Thrift2Administrator]:
+        if not self.has_administrator:
+            raise UsageError(
+                f"{self.url}: to {doing} tables, name a Thrift 2 gateway with thrift2=PORT in the URL, or "
+                "use the hbase shell ('simhbase tables ddl' prints what creates them)"
+            )
+        with closing(Thrift2Administrator(self.address)) as administrator:
+            yield administrator
 
 
-def open_damaged(url: str, note: NoteDamage) -> HBaseStore:
-    """Open a store for reading: what the servers cannot read is their error."""
-    return open_store(url, "read")
-
-
-def create_store(url: str, access: Access, *, counts: bool = False) -> HBaseStore:
-    """Open a store for writing; with a Thrift 2 gateway in the URL, create missing tables. counts: also MET.
-
-    Raises SchemaDiffers if a table has other attributes, and the errors of `open_store`.
-    """
-    if has_administration(url):
-        create_tables(url, Options(counts=counts))
-        return open_store(url, access)
-    try:
-        return open_store(url, access)
-    except TablesMissing as missing:
-        raise TablesMissing(
-            f"{missing} and a Thrift 2 gateway, thrift2=PORT in the URL, or in the hbase shell with what "
-            "'simhbase tables ddl' prints"
-        ) from missing
-
-
-def drop_store(url: str) -> None:
-    """Delete the tables with all their data. Raises TablesMissing, StoreUnreachable, StoreFailed."""
-    address = parse(url)
-    with _administrator(address, "drop") as administrator:
-        ddl.drop(_specification(address, ALL), administrator)
-
-
-def droppable(url: str) -> list[str]:
-    """Names of the tables that `drop_store` would delete. Raises its errors."""
-    address = parse(url)
-    with _administrator(address, "drop") as administrator:
-        there = ddl.existing(_specification(address, ALL), administrator)
-    return [table.full_name for table in there]
-
-
-def has_administration(url: str) -> bool:
-    """True if a URL has a Thrift 2 gateway, which can create, check and drop tables."""
-    return bool(parse(url).gateways2)
-
-
-def create_tables(url: str, options: Options = DEFAULT_OPTIONS) -> list[str]:
-    """Create missing tables through Thrift 2; returns their names. May be repeated.
-
-    Raises SchemaDiffers, StoreUnreachable, StoreFailed.
-    """
-    address = parse(url)
-    with _administrator(address, "create") as administrator:
-        return ddl.create(_specification(address, options), administrator)
-
-
-def check_tables(url: str, options: Options = DEFAULT_OPTIONS) -> None:
-    """Compare the attributes of the tables with the specification, through Thrift 2.
-
-    Raises TablesMissing, SchemaDiffers, StoreUnreachable, StoreFailed.
-    """
-    address = parse(url)
-    with _administrator(address, "check") as administrator:
-        ddl.check(_specification(address, options), administrator)
-
-
-def has_counts(url: str) -> bool:
-    """True if there is the table for counts, through Thrift 2. Raises StoreUnreachable, StoreFailed."""
-    address = parse(url)
-    with _administrator(address, "check") as administrator:
-        return administrator.families(ddl.table_spec(MET, address.namespace, address.prefix)) is not None
-
-
-def table_warnings(url: str, options: Options | None = None) -> list[str]:
-    """Warnings about valid tables: writes that may be lost and, given `options`, another number of regions.
-
-    Raises StoreUnreachable, StoreFailed.
-    """
-    address = parse(url)
-    with _administrator(address, "check") as administrator:
-        tables = _specification(address, options or DEFAULT_OPTIONS)
-        found = [ddl.lossy(tables, administrator)]
-        if options is not None:
-            found.append(ddl.other_regions(tables, administrator))
-    return [warning for warning in found if warning]
-
-
-def describe_tables(url: str) -> dict[str, LiveTable]:
-    """The live tables. Raises TablesMissing, StoreUnreachable, StoreFailed."""
-    address = parse(url)
-    with _administrator(address, "describe") as administrator:
-        found = ddl.describe(_specification(address, ALL), administrator)
-    return dict(zip((*ddl.TABLES, MET), found, strict=False))
-
-
-def specification(url: str, options: Options = DEFAULT_OPTIONS) -> list[TableSpec]:
-    """Specification of the tables of a URL."""
-    return _specification(parse(url), options)
-
-
-def script(url: str, options: Options = DEFAULT_OPTIONS) -> str:
-    """A script for the hbase shell that creates the tables of a URL."""
-    address = parse(url)
-    namespace = "" if address.namespace == ddl.DEFAULT_NAMESPACE else f"{address.namespace}:"
-    return (
-        f"# The tables of {namespace}{address.prefix}. Run this file as `hbase shell FILE`; after that\n"
-        "# `simhbase tables create` stores the profile in them.\n\n"
-        f"{ddl.render_script(_specification(address, options))}"
-    )
-
-
-def compaction_script(url: str) -> str:
-    """A script for the hbase shell that compacts the tables of a URL in full."""
-    return ddl.render_compactions(specification(url, ALL))
-
-
-def snapshot_script(url: str, name: str) -> str:
-    """A script for the hbase shell that takes snapshots of the tables of a URL. Raises UsageError."""
-    return ddl.render_snapshots(specification(url, ALL), _snapshot_name(name))
-
-
-def clone_script(url: str, name: str) -> str:
-    """A script for the hbase shell that creates the tables of a URL from snapshots. Raises UsageError."""
-    return ddl.render_clones(specification(url, ALL), _snapshot_name(name))
+def _options(wanted: Mapping[str, Any], scheme: Callable[[], Scheme]) -> Options:
+    """Options of tables. scheme: called if `documents` is given, which determine the regions. Raises
+    UsageError."""
+    chosen = dict(wanted)
+    documents = chosen.pop("documents", None)
+    if documents is not None:
+        if "regions" in chosen:
+            raise UsageError("the number of documents says it, too: give one of them", parameter="regions")
+        chosen["regions"] = Content.of(documents, scheme()).regions()
+    return Options(**chosen)
 
 
 def _snapshot_name(name: str) -> str:
@@ -180,18 +198,3 @@ def _snapshot_name(name: str) -> str:
             f"{name!r} names no snapshot in HBase: give letters, digits, and _, - or . behind the first"
         )
     return name
-
-
-def _specification(address: Address, options: Options) -> list[TableSpec]:
-    return ddl.schema(address.namespace, address.prefix, options)
-
-
-@contextmanager
-def _administrator(address: Address, doing: str) -> Iterator[Thrift2Administrator]:
-    if not address.gateways2:
-        raise UsageError(
-            f"{address.url}: to {doing} tables, name a Thrift 2 gateway with thrift2=PORT in the URL, or "
-            "use the hbase shell ('simhbase tables ddl' prints what creates them)"
-        )
-    with closing(Thrift2Administrator(address)) as administrator:
-        yield administrator

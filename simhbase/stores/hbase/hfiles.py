@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed, UsageError
 from simhbase.stores.base import RecordTable
-from simhbase.stores.hbase import describe_tables, tools
+from simhbase.stores.hbase import HBaseBackend, tools
 from simhbase.stores.hbase.clocks import ROW as CLOCK_ROW
 from simhbase.stores.hbase.hfile import Family, HFileWriter
 from simhbase.stores.hbase.schema import BLOOM_PREFIX, INDEX
@@ -356,7 +356,7 @@ class HFiles:
 def families(store: HBaseStore) -> dict[str, Family]:
     """Storage attributes of the live tables. Raises UsageError if files cannot be written for one, or if the
     URL has no Thrift 2 gateway, which provides them; StoreUnreachable."""
-    live = describe_tables(store.url)
+    live = HBaseBackend(store.url).described()
     return {
         table: Family.of(each.name, store.table(table).column.rstrip(b":"), each.attributes)
         for table, each in live.items()

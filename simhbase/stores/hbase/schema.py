@@ -14,6 +14,7 @@ from typing import Protocol
 
 from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.errors import SchemaDiffers, TablesMissing, UsageError
+from simhbase.stores.backend import require_valid_ttl
 from simhbase.stores.base import MET, RECORD_TABLES
 
 INDEX = "index"
@@ -27,7 +28,6 @@ BLOOM_PREFIX = "RowPrefixBloomFilter.prefix_length"
 
 DEFAULT_REGIONS = 16
 MOST_REGIONS = 10_000
-MOST_TTL = 2**31 - 2  # seconds; HBase takes one more for never
 OBSOLETE_REGIONS = 4  # maximum, if one number is given for all tables: it has few rows
 DEFAULT_DURABILITY = "USE_DEFAULT"  # the write-ahead log has a row before it is acknowledged
 LOSSY_DURABILITIES = ("SKIP_WAL", "ASYNC_WAL")
@@ -79,10 +79,7 @@ class Options:
             raise UsageError(
                 f"must be one of {', '.join(COMPRESSIONS)}, not {self.compression!r}", parameter="compression"
             )
-        if self.ttl is not None and not _is_ttl(self.ttl):
-            raise UsageError(
-                f"must be a whole number of seconds from 1 to {MOST_TTL}, not {self.ttl!r}", parameter="ttl"
-            )
+        require_valid_ttl(self.ttl)
 
     def regions_of(self, table: str) -> int:
         """Initial number of regions of a table."""
@@ -91,10 +88,6 @@ class Options:
         if not isinstance(self.regions, int):
             return self.regions["documents" if table == MET else table]
         return min(self.regions, OBSOLETE_REGIONS) if table == "obsolete" else self.regions
-
-
-def _is_ttl(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_TTL
 
 
 DEFAULT_OPTIONS = Options()

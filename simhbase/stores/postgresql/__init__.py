@@ -11,30 +11,16 @@ from __future__ import annotations
 from typing import NoReturn
 
 from simhbase.errors import UsageError
-from simhbase.stores.base import NoteDamage
+from simhbase.stores.atomic import ServerBackend
 from simhbase.stores.postgresql.store import PostgresStore
 from simhbase.stores.postgresql.url import parse
 
-__all__ = [
-    "PostgresStore",
-    "copy_store",
-    "create_store",
-    "drop_store",
-    "droppable",
-    "open_damaged",
-    "open_store",
-]
-
-open_store, create_store = PostgresStore.opened, PostgresStore.created
-drop_store, droppable = PostgresStore.dropped, PostgresStore.droppable
+__all__ = ["PostgresBackend", "PostgresStore"]
 
 
-def open_damaged(url: str, note: NoteDamage) -> PostgresStore:
-    """Open a store for reading: what the server cannot read is its error."""
-    return open_store(url, "read")
+class PostgresBackend(ServerBackend):
+    kind = PostgresStore
 
-
-def copy_store(url: str, folder: str) -> NoReturn:
-    """Raises UsageError: PostgreSQL has programs for this."""
-    schema = parse(url).schema
-    raise UsageError(f"{url} cannot be copied to a folder: copy its schema {schema} with pg_dump")
+    def copy(self, folder: str) -> NoReturn:
+        schema = parse(self.url).schema
+        raise UsageError(f"{self.url} cannot be copied to a folder: copy its schema {schema} with pg_dump")

@@ -11,23 +11,21 @@ from __future__ import annotations
 from typing import NoReturn
 
 from simhbase.errors import UsageError
+from simhbase.stores.atomic import ServerBackend
+from simhbase.stores.base import NoteDamage
 from simhbase.stores.redis.salvage import open_damaged
 from simhbase.stores.redis.store import RedisStore
 
-__all__ = [
-    "RedisStore",
-    "copy_store",
-    "create_store",
-    "drop_store",
-    "droppable",
-    "open_damaged",
-    "open_store",
-]
-
-open_store, create_store = RedisStore.opened, RedisStore.created
-drop_store, droppable = RedisStore.dropped, RedisStore.droppable
+__all__ = ["RedisBackend", "RedisStore"]
 
 
-def copy_store(url: str, folder: str) -> NoReturn:
-    """Raises UsageError: Redis has programs for this."""
-    raise UsageError(f"{url} cannot be copied to a folder: Redis makes snapshots of itself with BGSAVE")
+class RedisBackend(ServerBackend):
+    kind = RedisStore
+
+    def open_damaged(self, note: NoteDamage) -> RedisStore:
+        return open_damaged(self.url, note)
+
+    def copy(self, folder: str) -> NoReturn:
+        raise UsageError(
+            f"{self.url} cannot be copied to a folder: Redis makes snapshots of itself with BGSAVE"
+        )

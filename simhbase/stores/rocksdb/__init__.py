@@ -20,7 +20,8 @@ from pathlib import Path
 from rocksdict import Rdict
 
 from simhbase.errors import StoreFailed, TablesMissing
-from simhbase.stores.base import MET, Access
+from simhbase.stores.backend import Backend
+from simhbase.stores.base import MET, Access, NoteDamage
 from simhbase.stores.rocksdb.database import Failures, open_writer
 from simhbase.stores.rocksdb.folder import (
     is_store,
@@ -40,98 +41,92 @@ from simhbase.stores.rocksdb.options import INDEX, database_options, open_rdict
 from simhbase.stores.rocksdb.salvage import open_damaged
 from simhbase.stores.rocksdb.store import RocksStore
 
-__all__ = [
-    "INDEX",
-    "RocksStore",
-    "copy_store",
-    "create_store",
-    "drop_store",
-    "droppable",
-    "is_store",
-    "open_damaged",
-    "open_store",
-]
+__all__ = ["INDEX", "RocksBackend", "RocksStore"]
 
 
-def open_store(url: str, access: Access) -> RocksStore:
-    """Open an existing store. Raises TablesMissing, StoreBusy, StoreFailed."""
-    path = path_of(url)
-    require_store(url, path)
-    memory = memory_for(url, holds_filters=access != "append")
-    if access != "read":
-        _require_whole(url, path, memory)
-        return RocksStore(url, open_writer(url, path, database_options(), memory))
-    follower = Follower(url, path)
-    try:
-        return RocksStore(url, follower.open(database_options(), memory), follower)
-    except BaseException:
-        follower.close()
-        raise
+class RocksBackend(Backend):
+    """A store in a folder: the path in the URL."""
 
+    folder: Path
 
-def create_store(url: str, access: Access, *, counts: bool = False) -> RocksStore:
-    """Open a store for writing, creating what is missing. counts: also the table `met`. Raises StoreBusy,
-    StoreFailed, UsageError if the path is used for something else."""
-    with suppress(TablesMissing):
-        store = open_store(url, access)
-        return _counting(store) if counts else store
-    path = path_of(url)
-    make_folder(url, path)
-    options = database_options()
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
-    memory = memory_for(url, holds_filters=access != "append")
-    store = RocksStore(url, open_writer(url, path, options, memory))
-    return _counting(store) if counts else store
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.folder = path_of(url)
 
+    @property
+    def absolute_url(self) -> str:
+        _, mark, options = self.url.partition("?")
+        return f"rocksdb:{self.folder}{mark}{options}"
 
-def _counting(store: RocksStore) -> RocksStore:
-    """The store with a table for counts."""
-    try:
-        store.database.add_table(MET)
-    except BaseException:
-        store.close()
-        raise
-    return store
-
-
-def _require_whole(url: str, path: Path, memory: Memory) -> None:
-    """Raises StoreFailed if files of a store are lost or damaged: opened for writing, it would delete those
-    that a cut manifest does not name."""
-    before = growth_of(path)
-    try:
-        with Failures("opening", url):
-            require_whole(url, path, partial(open_rdict, path, memory=memory))
-    except StoreFailed:
-        if not growth_of(path).has_other_files(before):  # else another process writes, and has the lock
+    def open(self, access: Access) -> RocksStore:
+        require_store(self.url, self.folder)
+        memory = memory_for(self.url, holds_filters=access != "append")
+        if access != "read":
+            self._require_whole(memory)
+            return RocksStore(self.url, open_writer(self.url, self.folder, database_options(), memory))
+        follower = Follower(self.url, self.folder)
+        try:
+            return RocksStore(self.url, follower.open(database_options(), memory), follower)
+        except BaseException:
+            follower.close()
             raise
 
+    def open_damaged(self, note: NoteDamage) -> RocksStore:
+        return open_damaged(self.url, self.folder, note)
 
-def drop_store(url: str) -> None:
-    """Delete a store with all its data, or the remains of an interrupted creation. Raises TablesMissing,
-    StoreBusy, StoreFailed."""
-    droppable(url)
-    with Failures("dropping", url):
-        Rdict.destroy(str(path_of(url)), database_options())
-        remove_files(path_of(url))
-        remove_note(path_of(url))
-        with suppress(OSError):  # RocksDB has removed it, or it holds a user's files
-            path_of(url).rmdir()
+    def create(self, access: Access = "write", *, counts: bool = False) -> RocksStore:
+        """Raises UsageError if the path is used for something else."""
+        try:
+            store = self.open(access)
+        except TablesMissing:
+            store = self._make(access)
+        if counts:
+            try:
+                store.database.add_table(MET)
+            except BaseException:
+                store.close()
+                raise
+        return store
 
+    def _make(self, access: Access) -> RocksStore:
+        make_folder(self.url, self.folder)
+        options = database_options()
+        options.create_if_missing(True)
+        options.create_missing_column_families(True)
+        memory = memory_for(self.url, holds_filters=access != "append")
+        return RocksStore(self.url, open_writer(self.url, self.folder, options, memory))
 
-def copy_store(url: str, folder: str) -> None:
-    """Copy the store to a new folder. Raises TablesMissing, StoreBusy, StoreFailed, UsageError if the folder
-    exists."""
-    path, copied = path_of(url), path_of(f"rocksdb:{folder}")
-    require_store(url, path)
-    make_room(path, copied)
-    with closing(open_store(url, "write")) as store:
-        store.database.copy_to(copied)
-    sync_name(copied)
+    def _require_whole(self, memory: Memory) -> None:
+        """Raises StoreFailed if files of a store are lost or damaged: opened for writing, it would delete
+        those that a cut manifest does not name."""
+        before = growth_of(self.folder)
+        try:
+            with Failures("opening", self.url):
+                require_whole(self.url, self.folder, partial(open_rdict, self.folder, memory=memory))
+        except StoreFailed:
+            if not growth_of(self.folder).has_other_files(
+                before
+            ):  # else another process writes, and has the lock
+                raise
 
+    def drop(self) -> None:
+        self.droppable()
+        with Failures("dropping", self.url):
+            Rdict.destroy(str(self.folder), database_options())
+            remove_files(self.folder)
+            remove_note(self.folder)
+            with suppress(OSError):  # RocksDB has removed it, or it holds a user's files
+                self.folder.rmdir()
 
-def droppable(url: str) -> list[str]:
-    """The name of what `drop_store` would delete. Raises TablesMissing."""
-    if not is_store(path_of(url)):
-        raise nothing_there(url)
-    return [url]
+    def droppable(self) -> list[str]:
+        if not is_store(self.folder):
+            raise nothing_there(self.url)
+        return [self.url]
+
+    def copy(self, folder: str) -> None:
+        copied = path_of(f"rocksdb:{folder}")
+        require_store(self.url, self.folder)
+        make_room(self.folder, copied)
+        with closing(self.open("write")) as store:
+            store.database.copy_to(copied)
+        sync_name(copied)

@@ -22,7 +22,7 @@ from simhbase.model.values import Size
 from simhbase.stores.arrays import after_key
 from simhbase.stores.base import ATOMIC_TABLES, MET, NoteDamage, RecordTable
 from simhbase.stores.rocksdb.database import Database, Failures, holds
-from simhbase.stores.rocksdb.folder import nothing_there, path_of, require_store
+from simhbase.stores.rocksdb.folder import nothing_there, require_store
 from simhbase.stores.rocksdb.integrity import holds_rows, require_whole
 from simhbase.stores.rocksdb.memory import Memory, memory_for
 from simhbase.stores.rocksdb.note import NOTE, REMEDY, is_closed, require_as_noted
@@ -46,10 +46,9 @@ _LEFT_OPEN = (
 _Rows = list[tuple[bytes, bytes]]
 
 
-def open_damaged(url: str, note: NoteDamage) -> RocksStore:
+def open_damaged(url: str, path: Path, note: NoteDamage) -> RocksStore:
     """Open what can be read of a store. Raises TablesMissing if there are no files, StoreBusy if a process
     writes to it."""
-    path = path_of(url)
     with Failures("opening", url):
         if not path.is_dir() or not holds_rows(path):
             raise nothing_there(url)
