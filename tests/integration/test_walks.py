@@ -132,7 +132,7 @@ CEILINGS = {
     "claim": 115,
     "load": 417,
     "dedup": 320,
-    "tables create": 143,
+    "tables create": 132,
     "migrate": 217,
     "check": 135,
     "vacuum": 92,
