@@ -112,7 +112,7 @@ def normalise(text: str, variants: CharacterTable | None = None) -> str:
 def fold(text: str, variants: CharacterTable | None = None) -> str:
     """NFKC and lower case, without what is not seen, with variants replaced; white space stays."""
     text = nfkc("".join(map(plain, text)))
-    text = nfkc(what_is_seen(nfkc(text.lower())))
+    text = nfkc(what_is_seen(nfkc(lower(text))))
     if variants is not None:
         table = replacements(variants)
         text = nfkc("".join(table.get(character, character) for character in text))
@@ -121,6 +121,24 @@ def fold(text: str, variants: CharacterTable | None = None) -> str:
 
 def nfkc(text: str) -> str:
     return unicodedata.normalize("NFKC", text)
+
+
+def lower(text: str) -> str:
+    """Lower case. Which letters are cased beside a sigma is asked of the package regex: versions of Unicode,
+    and so of Python, differ about U+0295."""
+    return "".join(
+        ("ς" if is_at_the_end(text, place) else "σ") if character == "Σ" else character.lower()
+        for place, character in enumerate(text)
+    )
+
+
+def is_at_the_end(text: str, place: int) -> bool:
+    """True for a sigma at the end of a word (The Unicode Standard, table 3-17, Final_Sigma)."""
+    before, behind = (
+        next((each for each in some if not has(r"\p{Case_Ignorable}", each)), " ")
+        for some in (text[:place][::-1], text[place + 1 :])
+    )
+    return has(r"\p{Cased}", before) and not has(r"\p{Cased}", behind)
 
 
 @cache

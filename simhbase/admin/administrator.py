@@ -15,7 +15,7 @@ from simhbase.index import Index
 from simhbase.index.load_log import LoadState, all_loads, forget_load
 from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.reader import expired_before
-from simhbase.index.writer import known_in, remove_older
+from simhbase.index.writer import remove_older
 from simhbase.model.moment import milliseconds
 from simhbase.model.values import Moment, Stats
 from simhbase.process.progress import Progress, counting, no_progress
@@ -29,7 +29,7 @@ class Administrator:
 
     def stats(self, exact: bool = False) -> Stats:
         """Measure the index by the store's estimates, or exactly, which reads every row."""
-        index = self.index
+        index = self._whole("measures")
         index.store.refresh()
         with index.same_tables():
             return measure(index.store, index.profile.index_scheme, exact, index.clock())
@@ -44,10 +44,16 @@ class Administrator:
         """
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise UsageError(f"must be a whole number from 1 on, not {most!r}", parameter="most")
-        chosen = part_of(part)
-        self.index.store.refresh()
-        with self.index.same_tables():
-            return hottest(self.index.store, most, chosen, progress)
+        chosen, index = part_of(part), self._whole("hot fingerprints and drawers")
+        index.store.refresh()
+        with index.same_tables():
+            return hottest(index.store, most, chosen, progress)
+
+    def _whole(self, what: str) -> Index:
+        """The index, unless it is within a scope: raises UsageError. what: that are of whole stores."""
+        if self.index.scope is not None:
+            raise UsageError(f"{what} are those of a whole store: leave it out", parameter="scope")
+        return self.index
 
     def groups(
         self,
@@ -104,7 +110,7 @@ class Administrator:
             counting(progress, "documents", lambda: table.approximate_size().rows) as note,
             index.same_tables(),
         ):
-            return remove_older(index.store, index.writer, before, note)
+            return remove_older(index.rows_after(), index.delete_seen, before, note)
 
     def count_older_than(self, moment: Moment, *, progress: Progress = no_progress) -> Removal:
         """Count the documents that `delete_older_than` would remove, and all. Reads the documents table."""
@@ -115,7 +121,7 @@ class Administrator:
     def documents(self, least: int, *, progress: Progress = no_progress) -> int:
         """Number of stored documents: the store's estimate if it is more than `least`, else exact, which
         reads the documents table."""
-        estimate = estimated_documents(self.index.store)
+        estimate = 0 if self.index.scope else estimated_documents(self.index.store)
         return estimate if estimate > least else self._counted(lambda documents: 0, progress).of
 
     def _counted(self, removed: Callable[[Sequence[int]], int], progress: Progress) -> Removal:
@@ -129,8 +135,8 @@ class Administrator:
             counting(progress, "documents", lambda: table.approximate_size().rows) as note,
             index.same_tables(),
         ):
-            for batch in table.iterate():
-                stored = [each.version for each in known_in(batch).values() if each.stored]
+            for batch in index.rows_after():
+                stored = [each.version for each in batch.values() if each.stored]
                 alive = [version for version in stored if version >= earliest]
                 count += removed(alive)
                 total += len(alive)
@@ -140,9 +146,9 @@ class Administrator:
     def loads(self) -> list[LoadState]:
         """List the last run of each load into the store: running, stopped or finished."""
         self.index.store.refresh()
-        return all_loads(self.index.store)
+        return all_loads(self.index.store, self.index.of)
 
     def forget_load(self, name: str) -> bool:
         """Remove the log of a load, so that it starts over; stored documents stay. False if there is no such
         load. Raises StoreBusy if it is running."""
-        return forget_load(self.index.store, name)
+        return forget_load(self.index.store, name, self.index.of)

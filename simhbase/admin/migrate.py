@@ -17,7 +17,8 @@ from simhbase.admin.tables import expiry, open_like, require_ttl
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.index import rows
 from simhbase.index.counts import copy_rows
-from simhbase.index.index import Index, open_index
+from simhbase.index.index import Index
+from simhbase.index.opening import open_index
 from simhbase.index.reader import sketches_of
 from simhbase.index.stored_profile import StoredProfile, read_profile
 from simhbase.index.writer import SETTLED, Copied, DocumentBatch, Known, alive_since, batch_of, known_in

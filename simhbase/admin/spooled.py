@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -128,13 +128,15 @@ def spool_documents(
     store, scheme, folder = index.store, index.profile.index_scheme, Path(gettempdir())
     read_at = at(index.clock())
     size = scheme.sketching.bytes if scheme.sketching and not scheme.listed_sketching else 0
-    wanted = _Wanted(index.earliest(since), frozenset(required_tags(tags)), index.hidden(), size)
+    hidden, of = index.hidden(), index.of
+    wanted = _Wanted(index.earliest(since), frozenset(required_tags(tags)), hidden, size, of.decode())
     store.refresh()
     with ExitStack() as stack, index.same_tables():
         ids = stack.enter_context(closing(Spool(folder)))
         found = stack.enter_context(closing(SpooledRows(folder, np.empty((0, size), dtype=np.uint8))))
         muted, values, versions = 0, array("Q"), array("q")  # which grow in place
-        for part in _each_part(store, "documents", wanted.documents, progress):
+        ranges = list(rows.document_ranges(of.decode())) if of else None
+        for part in _each_part(store, "documents", wanted.documents, progress, ranges):
             ids.append(part.ids)
             values.frombytes(part.values.tobytes())
             versions.frombytes(part.versions.tobytes())
@@ -147,7 +149,7 @@ def spool_documents(
         if sketching := scheme.listed_sketching:
             size = sketching.bytes
             found = stack.enter_context(closing(SpooledRows(folder, np.empty((0, size), dtype=np.uint8))))
-            place = _place_in_listed(store, ordered, found, size, progress)
+            place = _place_in_listed(store, ordered, found, size, progress, of.decode())
             known = place >= 0
             ordered, numbers, place = ordered[known], numbers[known], place[known]
         sketches = stack.enter_context(closing(SpooledRows(folder, np.empty((0, size), dtype=np.uint8))))
@@ -186,12 +188,14 @@ class _Sketches(NamedTuple):
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Which documents are read. size: bytes of the sketches in their rows."""
+    """Which documents are read. size: bytes of the sketches in their rows; of: what their ids begin with,
+    which is cut off."""
 
     earliest: int
     tags: frozenset[tuple[str, str]]
     hidden: Hidden
     size: int
+    of: str
 
     def documents(self, batches: Iterable[list[Row]]) -> _Documents:
         count = muted = 0
@@ -208,7 +212,7 @@ class _Wanted:
                 if self.hidden.hides(document, entry.fingerprint):
                     muted += 1
                     continue
-                ids.append(document.encode())
+                ids.append(document.removeprefix(self.of).encode())
                 values.append(entry.fingerprint)
                 versions.append(cell.version)
                 if self.size:
@@ -224,12 +228,17 @@ class _Wanted:
 
 
 def _place_in_listed(
-    store: Store, values: NDArray[np.uint64], sketches: SpooledRows, size: int, progress: Progress
+    store: Store,
+    values: NDArray[np.uint64],
+    sketches: SpooledRows,
+    size: int,
+    progress: Progress,
+    of: str,
 ) -> Numbers:
     """Appends the sketches of fingerprints that identify them to `sketches`; returns the position of each of
-    n fingerprints there: (n,), -1 if there is none."""
+    n fingerprints there: (n,), -1 if there is none. of: what the ids begin with."""
     listed = [np.empty(0, dtype=np.uint64)]
-    read = partial(_listed_sketches, np.unique(values), size)
+    read = partial(_listed_sketches, np.unique(values), size, of)
     for part in _each_part(store, "fingerprints", read, progress):
         listed.append(part.values)
         sketches.append(part.sketches)
@@ -241,12 +250,15 @@ def _place_in_listed(
     return place
 
 
-def _listed_sketches(wanted: NDArray[np.uint64], size: int, batches: Iterable[list[Row]]) -> _Sketches:
+def _listed_sketches(
+    wanted: NDArray[np.uint64], size: int, of: str, batches: Iterable[list[Row]]
+) -> _Sketches:
     """The first usable sketch of each wanted fingerprint. wanted: uint64 (m,), ascending."""
     count, values, sketches = 0, list[int](), list[bytes]()
     for batch in batches:
         count += len(batch)
-        listed = [rows.parse_listing(key) for key, _ in batch]
+        found = map(rows.parse_listing, (key for key, _ in batch))
+        listed = [each if each and each[1].startswith(of) else None for each in found]
         these = np.array([each[0] if each else 0 for each in listed], dtype=np.uint64)
         place = np.minimum(np.searchsorted(wanted, these), len(wanted) - 1)
         for number in np.flatnonzero(wanted[place] == these).tolist() if len(wanted) else ():
@@ -265,16 +277,20 @@ def _sketches(found: list[bytes], count: int, size: int) -> NDArray[np.uint8]:
 
 
 def _each_part(
-    store: Store, name: RecordTable, read: Callable[[Iterable[list[Row]]], C], progress: Progress
+    store: Store,
+    name: RecordTable,
+    read: Callable[[Iterable[list[Row]]], C],
+    progress: Progress,
+    ranges: Sequence[tuple[bytes, bytes]] | None = None,
 ) -> Iterator[C]:
-    """What `read` makes of each part of a table, in key order."""
+    """What `read` makes of each part of a table, in key order. ranges: the parts, by default equal ones."""
     table = store.records(name)
     total = table.approximate_size().rows
     of = max(-(-total // PART_ROWS), 1)
     threads = THREADS if keeps_hints(store) else 1
     parts = map_in_threads(
-        lambda part: read(table.iterate(*part.keys())),
-        (Part(number, of) for number in range(1, of + 1)),
+        lambda part: read(table.iterate(*part)),
+        ranges or (Part(number, of).keys() for number in range(1, of + 1)),
         threads,
         size=lambda part: AHEAD_SIZE,
     )

@@ -22,7 +22,8 @@ from simhbase.admin.snapshots import Snapshot, restore, snapshot
 from simhbase.admin.stats import sizes
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing
-from simhbase.index.index import Index, open_index, require_counts
+from simhbase.index.index import Index
+from simhbase.index.opening import open_index, require_counts
 from simhbase.index.reader import DRAWER_LIMIT
 from simhbase.index.stored_profile import StoredProfile, probes, read_profile, write_profile
 from simhbase.model.values import Size

@@ -34,7 +34,16 @@ from simhbase.index.part import Part, part_of
 from simhbase.index.reader import expired_before
 from simhbase.index.rows import SALTS
 from simhbase.index.stored_profile import read_profile
-from simhbase.index.writer import Known, alive_since, batch_of, emptied_by, known, remove_older, writer_for
+from simhbase.index.writer import (
+    Known,
+    alive_since,
+    batch_of,
+    emptied_by,
+    known,
+    known_in,
+    remove_older,
+    writer_for,
+)
 from simhbase.process.progress import Progress, counting, no_progress
 from simhbase.stores import backend
 from simhbase.stores.base import MET, HintingStore, Store, keeps_hints, now
@@ -242,7 +251,9 @@ class Vacuum:
             self.progress(count)
 
         writer = writer_for(self.store, self.scheme, self.clock)
-        report.expired = remove_older(self.store, writer, alive_since(self.store, self.clock()), note)
+        batches = map(known_in, self.store.records("documents").iterate())
+        alive = alive_since(self.store, self.clock())
+        report.expired = remove_older(batches, writer.delete_seen, alive, note)
 
     def _notes(self, versions: Mapping[bytes, int], before: int, report: VacuumReport) -> None:
         """Processes notes, given the versions of their cells."""

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.rowkeys import FLAG
+from simhbase.drawers.rowkeys import FLAG, numbers_of
 from simhbase.drawers.scheme import Bounds
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
@@ -36,7 +36,9 @@ def explain(reader: Reader, text: FingerprintBatch, query: Query, document: str 
     """
     scheme = reader.scheme
     (prefixes,) = scheme.prefixes(text)
-    tables = scheme.probes(text)[0, :, FLAG] - 1
+    probes = scheme.probes(text)[0]
+    _, in_order = np.unique(numbers_of(probes), return_index=True)  # as the reader reads them
+    tables = probes[in_order, FLAG] - 1
     read: list[list[NDArray[np.uint64]]] = [[_NOTHING] for _ in prefixes]
     truncated: set[int] = set()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -17,13 +17,14 @@ from typing import Any, Self, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.errors import PermanentError, ReadOnly, ShortTexts, TablesMissing, UsageError
+from simhbase.drawers.scheme import Bounds
+from simhbase.errors import PermanentError, ReadOnly, ShortTexts, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import rows
 from simhbase.index.claims.batch import NO_LOAD, ClaimKind, LoadRun
 from simhbase.index.claims.claim import TIMEOUT, Claimed, Claimer, QueuedClaims, claimer_for
-from simhbase.index.claims.selection import annotations_of
+from simhbase.index.claims.selection import annotations_of, duplicates_of
 from simhbase.index.counts import counts_of, note_pairs
 from simhbase.index.explain import explain
 from simhbase.index.mute import Hidden, MuteList, Name, require_valid
@@ -31,15 +32,26 @@ from simhbase.index.reader import (
     DRAWER_LIMIT,
     IDS_LIMIT,
     LISTING_GROWTH,
+    Listings,
     Reader,
     expired_before,
     live_entries,
     sketches_of,
 )
 from simhbase.index.rows import Entry
-from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
+from simhbase.index.scopes import Scope
+from simhbase.index.stored_profile import StoredProfile
 from simhbase.index.tags import Tags, required_tags, tags_of
-from simhbase.index.writer import DocumentBatch, Writer, admitted, batch_of, known, known_in, writer_for
+from simhbase.index.writer import (
+    DocumentBatch,
+    Known,
+    Writer,
+    admitted,
+    batch_of,
+    known,
+    known_in,
+    writer_for,
+)
 from simhbase.metrics import Metrics, count_documents, timed
 from simhbase.model.frames import (
     ClaimList,
@@ -75,8 +87,7 @@ from simhbase.model.values import (
     StoredPage,
 )
 from simhbase.process.progress import Progress, counting, length, no_progress
-from simhbase.profile.profile import SHORT, TABLE_BITS, Profile, given_parameters, make_profile
-from simhbase.stores import create_store, open_store
+from simhbase.profile.profile import SHORT, TABLE_BITS
 from simhbase.stores.base import Access, Store
 from simhbase.text.difference import REPEATS_ITSELF, repeats_itself
 from simhbase.text.extractor import Extractor
@@ -89,70 +100,6 @@ UNKNOWN_ID = "no document is stored under this id"
 LOST_SKETCH = "the document's sketch is lost: run simhbase check"
 PAGE, PAGE_READ = 1000, 50_000  # documents per page, and rows read for one
 LOOKED_AT = 5.0  # seconds between checks that the tables were not recreated
-
-
-def open_index(
-    url: str,
-    create: Profile | Mapping[str, object] | str | None = None,
-    access: Access = "write",
-    drawer_limit: int | None = DRAWER_LIMIT,
-    ids_limit: int = IDS_LIMIT,
-    metrics: Metrics | None = None,
-    clock: Callable[[], int] | None = None,
-    *,
-    counts: bool = False,
-) -> Index:
-    """Open the index at a URL.
-
-    create: create missing tables with this profile, these parameters, or the preset of this name ("default").
-    Existing tables must have the same profile. access: "read" does not lock an embedded store against its
-    writer; "append" is for adding many documents to one: its memory does not grow with the store, and lookups
-    read more. drawer_limit, ids_limit: see Reader. metrics: receives measurements. clock: for tests, returns
-    the time of writes and lookups in milliseconds since 1970; only of a store with one writing process.
-    counts: with `create`: the store counts refused claims, as an existing one must: `StoredDocument.met`.
-
-    Raises TablesMissing (nothing there and no `create`), ProfileMismatch, SchemaDiffers (it does not count),
-    StoreBusy (another process writes to this embedded store), StoreUnreachable, UsageError.
-    """
-    if access not in get_args(Access):
-        raise UsageError(f"no access {access!r}: use one of {', '.join(get_args(Access))}")
-    for name, limit in (("drawer_limit", drawer_limit), ("ids_limit", ids_limit)):
-        if limit is not None and (not isinstance(limit, int) or limit < 1):
-            raise UsageError(f"must be a whole number from 1 on, not {limit!r}", parameter=name)
-    if isinstance(create, Mapping | str):
-        create = make_profile(given_parameters(create))
-    if create is not None and not isinstance(create, Profile):
-        raise UsageError(f"create = {create!r} is not a Profile: use create='default' for the defaults")
-    if create is not None:
-        if access == "read":
-            raise UsageError(
-                "create cannot be combined with access='read', which does not write: leave one of them out"
-            )
-        create.require_fits_tables()
-    if counts and create is None:
-        raise UsageError("is for new stores: give create, too", parameter="counts")
-    if counts:
-        require_counts(url, create)
-    store = open_store(url, access) if create is None else create_store(url, access, counts=counts)
-    try:
-        if clock is not None and store.multi_writer:
-            raise UsageError(
-                f"other processes may write to {url}, and go by the real time: leave it out",
-                parameter="clock",
-            )
-        stored = read_profile(store) if create is None else write_profile(store, create, counts=counts)
-        return Index(store, stored, access, drawer_limit, ids_limit, clock, metrics)
-    except BaseException:
-        store.close()
-        raise
-
-
-def require_counts(url: str, profile: Profile | None) -> None:
-    """Raises SchemaDiffers if there is a store that does not count refused claims, before a table is created
-    in it. profile: that it must have, None for any."""
-    with suppress(TablesMissing), closing(open_store(url, "read")) as store:
-        stored = read_profile(store)
-        stored.require(store, profile or stored.profile, counts=True)
 
 
 class Index:
@@ -174,6 +121,7 @@ class Index:
         self.clock = clock = clock or store.now
         self._stored = stored
         self.counts = stored.counts
+        self._scope: Scope | None = None
         self.warned_of_short = False  # or not to be
         self._looked = monotonic()
         self._mute_list = MuteList(store, clock)
@@ -191,6 +139,21 @@ class Index:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def scope(self) -> str | None:
+        """The scope it was opened within, None without one."""
+        return None if self._scope is None else self._scope.name
+
+    @property
+    def of(self) -> bytes:
+        """What stored ids begin with: the prefix of the scope, b"" without one."""
+        return self._reader.of
+
+    def require_no_scopes(self, what: str) -> None:
+        """Raises UsageError in a store with scopes. what: that works on whole stores only."""
+        if self._stored.salt is not None:
+            raise UsageError(f"{self.store.url} has scopes: {what} are for stores without them")
 
     @property
     def metrics(self) -> Metrics | None:
@@ -320,7 +283,7 @@ class Index:
         """The claimer of claim and claim_many. Raises ReadOnly."""
         _ = self.writer
         scheme, counts = self.profile.index_scheme, self.counts
-        return claimer_for(self.store, scheme, self.clock, self._count, self.hidden, counts=counts)
+        return claimer_for(self.store, scheme, self.clock, self._count, counts=counts)
 
     def _count(self, name: str, by: int = 1, **labels: str) -> None:
         if self.metrics is not None:
@@ -386,7 +349,7 @@ class Index:
         left, refused, bounds = set(new.ids), iter(rejected), self.profile.index_scheme.bounds(None, None)
         self.store.refresh()
         with self._operation("find", len(new.ids)):  # afterwards: of two workers one sees the other's
-            near = iter(annotations_of(self.reader, new.ids, new.fingerprints, bounds))
+            near = iter(self._annotations(new.ids, new.fingerprints, bounds))
         values = map(Fingerprint, fingerprints.values.tolist())
         for row, reason in zip(rows, found.reasons, strict=True):
             document = row.id or ""
@@ -399,6 +362,11 @@ class Index:
             left.remove(document)
             also = next(near)
             yield Claim(document, "accepted", fingerprint, also_at=also.matches, truncated=also.truncated)
+
+    def _annotations(
+        self, ids: Sequence[str], fingerprints: FingerprintBatch, bounds: Bounds
+    ) -> list[Lookup]:
+        return annotations_of(self.reader, ids, fingerprints, bounds)
 
     async def aclaim(
         self,
@@ -435,7 +403,7 @@ class Index:
 
     @cached_property
     def _claim_kind(self) -> ClaimKind:
-        return ClaimKind(self.profile.index_scheme.bounds(None, None))
+        return ClaimKind(self.profile.index_scheme.bounds(None, None), scope=self._scope, hidden=self.hidden)
 
     def claim_batch(
         self,
@@ -451,13 +419,21 @@ class Index:
         """Claim n documents given by the output of this profile's fingerprinter. replacing: a document that
         is stored with another text and tags is replaced if nothing is near the new text. tags: as in
         `add_batch`. run: the load that claims."""
-        kind = ClaimKind(self.profile.index_scheme.bounds(None, min_similarity), replacing, run)
+        bounds = self.profile.index_scheme.bounds(None, min_similarity)
+        kind = ClaimKind(bounds, replacing, run, self._scope, self.hidden)
         return self._claimed(QueuedClaims.of(DocumentBatch(ids, fingerprints, tags), kind, timeout))
 
     def _claimed(self, request: QueuedClaims) -> Claimed:
         with self._operation("claim", len(request.records)):
             self.claimer.begin(request)
             return request.result()
+
+    def duplicates_of(
+        self, ids: Sequence[str], fingerprints: FingerprintBatch, bounds: Bounds
+    ) -> list[Match | None]:
+        """The match of each duplicate among n documents that are to be stored, None for the others: see
+        `selection.duplicates_of`."""
+        return duplicates_of(self.reader, ids, fingerprints, bounds)
 
     def note_refused(self, ids: Sequence[str], duplicate_of: Sequence[Match | None]) -> None:
         """Count documents that a load has refused, as claims are. duplicate_of: the match of each id, None
@@ -470,10 +446,17 @@ class Index:
         """Remove documents; returns how many were stored."""
         several = _several(ids, "ids")
         with self._operation("delete", len(several)):
-            deleted = self.writer.delete(several)
+            deleted = self._delete(several)
         if self.metrics is not None:
             self.metrics.count("deleted", deleted)
         return deleted
+
+    def _delete(self, ids: Sequence[str]) -> int:
+        return self.writer.delete(ids)
+
+    def delete_seen(self, seen: Mapping[str, int]) -> int:
+        """Remove documents that still have the given version, by id; returns how many."""
+        return self.writer.delete_seen(seen)
 
     def counters(self) -> Mapping[str, int]:
         """Counts since the index was opened, by name: operations, retries, truncated drawers etc. of HBase,
@@ -543,6 +526,8 @@ class Index:
         """Looks up fingerprints, without those that are muted now."""
         hidden = self.hidden()
         return self._reader if hidden is self._reader.hidden else replace(self._reader, hidden=hidden)
+
+    _lookups = reader
 
     @property
     def tables_digest(self) -> str:
@@ -634,7 +619,7 @@ class Index:
             found, reason = fingerprinter.fingerprint_one(text)
         self.store.refresh()
         with self._operation("find", 1):
-            reader = self.reader
+            reader = self._lookups
             asked = reader.asked(query)
             return Lookup(None, reason=reason) if reason else reader.find_one(found, asked)
 
@@ -681,7 +666,7 @@ class Index:
         """Find the documents near each of n texts, given by the output of this profile's fingerprinter."""
         self.store.refresh()
         with self._operation("find", len(fingerprints)):
-            return self.reader.find(fingerprints, query)
+            return self._lookups.find(fingerprints, query)
 
     def find_fingerprints(
         self, fingerprints: NDArray[np.uint64] | Sequence[int], query: Query = Query()
@@ -701,14 +686,10 @@ class Index:
     def _sketches_under(self, fingerprints: Sequence[int], most: int = 1) -> dict[int, bytes]:
         """The sketch of one document of each fingerprint. most: documents to list per fingerprint at
         first."""
-        table = self.store.records("fingerprints")
-        found = table.scan(list(map(rows.listing_prefix, fingerprints)), most)
-        listed = {value: hints for value, hints in zip(fingerprints, found, strict=True) if hints}
+        listed = {value: found for value, found in self._listed_under(fingerprints, most).items() if found}
         if self.profile.index_scheme.listed_sketching is not None:
-            return {
-                value: rows.listed_sketch(hints[0][0], hints[0][1].value) for value, hints in listed.items()
-            }
-        ids = {value: [rows.listing_id(key) for key, _ in hints] for value, hints in listed.items()}
+            return {value: found[0][1] for value, found in listed.items()}
+        ids = {value: [document for document, _ in found] for value, found in listed.items()}
         stored = self._documents_of([document for several in ids.values() for document in several])
         size = self.profile.sketching.bytes if self.profile.sketching else 0
         sketches = {
@@ -720,6 +701,9 @@ class Index:
         # The first may be a stale hint or have expired.
         hidden = [value for value, several in ids.items() if value not in sketches and len(several) == most]
         return sketches | (self._sketches_under(hidden, most * LISTING_GROWTH) if hidden else {})
+
+    def _listed_under(self, fingerprints: Sequence[int], most: int) -> Listings:
+        return replace(self._reader, ids_limit=most - 1).listed(fingerprints)
 
     def find_ids(self, ids: Sequence[str], query: Query = Query()) -> list[Lookup]:
         """Find the documents near each of n stored documents; an unknown id gets a Lookup with a reason. A
@@ -855,8 +839,14 @@ class Index:
                 yield from self._told(entries)
 
     def _live(self, earliest: int, tags: Tags = ()) -> Iterator[dict[str, Entry]]:
-        for batch in self.store.records("documents").iterate():
-            yield live_entries(known_in(batch), earliest, tags)
+        for found in self.rows_after():
+            yield live_entries(found, earliest, tags)
+
+    def rows_after(self, after: str | None = None) -> Iterator[dict[str, Known]]:
+        """The rows of documents behind one, by id, a batch at a time in the order of their keys; all of them
+        if it is None."""
+        start = b"" if after is None else rows.document_key(after) + b"\0"
+        return map(known_in, self.store.records("documents").iterate(start))
 
     def stored_page(
         self,
@@ -877,15 +867,14 @@ class Index:
         read = 0
         self.store.refresh()
         with self.same_tables():
-            start = b"" if after is None else rows.document_key(after) + b"\0"
-            for batch in self.store.records("documents").iterate(start):
-                found |= live_entries(known_in(batch), earliest, wanted)
+            for batch in self.rows_after(after):
+                found |= live_entries(batch, earliest, wanted)
                 read += len(batch)
                 if len(found) > limit:
                     found = dict(islice(found.items(), limit))
                     return StoredPage(tuple(self._told(found)), next(reversed(found)))
                 if read >= PAGE_READ:
-                    return StoredPage(tuple(self._told(found)), rows.document_id(batch[-1][0]))
+                    return StoredPage(tuple(self._told(found)), next(reversed(batch)))
             return StoredPage(tuple(self._told(found)), None)
 
     def earliest(self, since: Moment | None) -> int:
@@ -922,16 +911,24 @@ class Index:
 
     def _documents_of(self, ids: Sequence[str]) -> dict[str, Entry]:
         storable = list(dict.fromkeys(document for document in ids if rows.id_problem(document) is None))
-        found = zip(storable, known(self.store, storable), strict=True)
+        found = zip(storable, self.known(storable), strict=True)
         earliest = expired_before(self.store, self.clock())
         return live_entries({document: each for document, each in found if each}, earliest)
+
+    def known(self, ids: Sequence[str]) -> list[Known | None]:
+        """The rows of n documents with valid ids, None for an id without one. Raises StoreFailed for a
+        damaged row."""
+        return known(self.store, ids)
+
+    def _sketches_of(self, stored: Mapping[str, Entry]) -> dict[str, bytes]:
+        return sketches_of(self.store, self.profile.index_scheme, stored)
 
     def _documents_with_sketches(self, ids: Sequence[str]) -> tuple[dict[str, Entry], dict[str, bytes]]:
         """Live documents among the ids, and their sketches."""
 
         def read() -> tuple[dict[str, Entry], dict[str, bytes]]:
             stored = self._documents_of(ids)
-            return stored, sketches_of(self.store, self.profile.index_scheme, stored)
+            return stored, self._sketches_of(stored)
 
         self.store.refresh()
         with self.same_tables():

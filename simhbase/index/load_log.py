@@ -4,7 +4,7 @@
     load-part/NAME 00 number (8)   what was read for one acknowledged write, JSON
     load-pending/NAME              decisions about the next write, noted before it starts, JSON
 
-The last two are removed when the load has finished.
+The last two are removed when the load has finished. Within a scope its prefix stands before NAME (`of`).
 
 A run holds a load by a lease: a thread updates the state every RENEWED seconds. In a multi-writer store, a
 load whose state has not changed for LEASE seconds of the observer's clock can be taken over, so clocks need
@@ -100,9 +100,10 @@ class LoadLog:
     before: state of the interrupted run that it resumes, None for a new load.
     """
 
-    def __init__(self, store: Store, name: str, task: str, value: bytes | None) -> None:
+    def __init__(self, store: Store, name: str, task: str, value: bytes | None, of: bytes = b"") -> None:
         self._meta = Meta(store)
-        self._key = _STATE + name.encode()
+        self._row = of + name.encode()
+        self._key = _STATE + self._row
         self._lock = Lock()
         self._has_ended = Event()
         self._value = value
@@ -121,7 +122,7 @@ class LoadLog:
         self.state = replace(self.state, host=socket.gethostname(), process=os.getpid(), token=token_hex(8))
 
     @classmethod
-    def begin(cls, store: Store, name: str, task: str) -> LoadLog:
+    def begin(cls, store: Store, name: str, task: str, of: bytes = b"") -> LoadLog:
         """Start or resume a load.
 
         Raises StoreBusy if another process runs it (waits up to LEASE seconds if that may have been killed),
@@ -130,7 +131,7 @@ class LoadLog:
         require_name(name)
         while True:
             # Compare-and-set with the value that was read: another process may take the load in between.
-            found = cls(store, name, task, _value_of_free(store, name))
+            found = cls(store, name, task, _value_of_free(store, of + name.encode()), of)
             if found._take():
                 return found
 
@@ -145,7 +146,7 @@ class LoadLog:
                 _held.discard(self.state.token)
         if is_taken:
             if self.before is None:
-                _remove_parts(self._meta, self.state.name)
+                _remove_parts(self._meta, self._row)
             Thread(target=self._renew, name=f"load {self.state.name}", daemon=True).start()
         return is_taken
 
@@ -186,14 +187,14 @@ class LoadLog:
         """Begins from the first document, whatever was done before."""
         self.before = None
         self.change(progress="running", begun=now(), parts=0, counts=None, files=None, report=None)
-        _remove_parts(self._meta, self.state.name)
+        _remove_parts(self._meta, self._row)
 
     def parts(self) -> Iterator[Any]:
         """Notes of the acknowledged writes, in order. Raises StoreFailed if one is lost: what it covers would
         be loaded twice, or not at all."""
         for first in range(0, self.state.parts, _PARTS_AT_ONCE):
             numbers = range(first, min(first + _PARTS_AT_ONCE, self.state.parts))
-            values = self._meta.get_many([_part_key(self.state.name, number) for number in numbers])
+            values = self._meta.get_many([_part_key(self._row, number) for number in numbers])
             for number, value in zip(numbers, values, strict=True):
                 if value is None:
                     self.change()  # another process may have taken over the load, and finished it
@@ -207,25 +208,25 @@ class LoadLog:
     def advance(self, parts: Sequence[Any], **values: Any) -> None:
         """Note further acknowledged writes."""
         first = self.state.parts
-        keys = (_part_key(self.state.name, number) for number in range(first, first + len(parts)))
+        keys = (_part_key(self._row, number) for number in range(first, first + len(parts)))
         self._meta.put(list(zip(keys, map(orjson.dumps, parts), strict=True)))
         self.change(parts=first + len(parts), **values)
 
     @property
     def pending(self) -> Any:
         """The last noted decisions about a write, or None."""
-        value = self._meta.get(_PENDING + self.state.name.encode())
+        value = self._meta.get(_PENDING + self._row)
         return None if value is None else orjson.loads(value)
 
     def note_pending(self, decided: Any) -> None:
         """Note the decisions about the next write before it starts."""
-        self._meta.put([(_PENDING + self.state.name.encode(), orjson.dumps(decided))])
+        self._meta.put([(_PENDING + self._row, orjson.dumps(decided))])
 
     def remove(self) -> None:
         """Forget the load."""
         self._end()
         self._meta.delete([self._key])
-        _remove_parts(self._meta, self.state.name)
+        _remove_parts(self._meta, self._row)
 
     def _end(self) -> None:
         with self._lock:
@@ -245,7 +246,7 @@ class LoadLog:
         try:
             if error is None:
                 self.change(progress="finished")
-                _remove_parts(self._meta, self.state.name)
+                _remove_parts(self._meta, self._row)
             elif self.state.progress == "running":
                 with suppress(SimhbaseError):  # the store may be what failed
                     self.change(progress="stopped", reason=_reason(error))
@@ -253,13 +254,11 @@ class LoadLog:
             self._end()
 
 
-def _value_of_free(store: Store, name: str) -> bytes | None:
+def _value_of_free(store: Store, row: bytes) -> bytes | None:
     """State of a load that no run holds, None if there is none. Waits for its lease to expire; raises
     StoreBusy as soon as its run shows activity."""
     meta, first, end = Meta(store), None, 0.0
-    while (value := meta.get(_STATE + name.encode())) is not None and (
-        state := LoadState.decode(value)
-    ).is_held:
+    while (value := meta.get(_STATE + row)) is not None and (state := LoadState.decode(value)).is_held:
         if state.token in _held:
             raise _busy(state)
         if not store.multi_writer:
@@ -268,7 +267,7 @@ def _value_of_free(store: Store, name: str) -> bytes | None:
             first, end = value, time.monotonic() + LEASE
             log.warning(
                 "the load %r may be running on %s: waiting up to %.0f s for a sign of life",
-                *(name, state.host, LEASE),
+                *(state.name, state.host, LEASE),
             )
         if value != first:
             raise _busy(state)
@@ -278,37 +277,39 @@ def _value_of_free(store: Store, name: str) -> bytes | None:
     return value
 
 
-def all_loads(store: Store) -> list[LoadState]:
-    """The last run of each name, by start time."""
-    found = (LoadState.decode(value) for _, value in Meta(store).under(_STATE))
+def all_loads(store: Store, of: bytes = b"") -> list[LoadState]:
+    """The last run of each name, by start time. of: the prefix of a scope; by default those of all scopes."""
+    found = (LoadState.decode(value) for _, value in Meta(store).under(_STATE + of))
     return sorted(found, key=lambda each: each.begun)
 
 
-def last_run(store: Store, name: str) -> LoadState | None:
+def last_run(store: Store, name: str, of: bytes = b"") -> LoadState | None:
     """State of the last run of a load, None if there is none."""
-    value = Meta(store).get(_STATE + name.encode())
+    value = Meta(store).get(_STATE + of + name.encode())
     return None if value is None else LoadState.decode(value)
 
 
-def finished_since(store: Store, name: str, task: str, since: int) -> Mapping[str, Any] | None:
+def finished_since(
+    store: Store, name: str, task: str, since: int, of: bytes = b""
+) -> Mapping[str, Any] | None:
     """The report of a load that finished after `since` (milliseconds since 1970), or None."""
-    state = last_run(store, name)
+    state = last_run(store, name, of)
     is_it = state and not state.is_unfinished and state.task == task and state.changed >= since
     return state.report if state and is_it else None
 
 
-def forget_load(store: Store, name: str) -> bool:
+def forget_load(store: Store, name: str, of: bytes = b"") -> bool:
     """Remove a load's log; stored documents stay. False if there is no such load. Raises StoreBusy if a
     process runs it."""
     require_name(name)
-    meta, state = Meta(store), last_run(store, name)
+    meta, state, row = Meta(store), last_run(store, name, of), of + name.encode()
     if state is None:
         return False
     is_held_elsewhere = store.multi_writer and not state.was_killed
     if state.is_held and (state.token in _held or is_held_elsewhere):
         raise _busy(state)
-    meta.delete([_STATE + name.encode()])
-    _remove_parts(meta, name)
+    meta.delete([_STATE + row])
+    _remove_parts(meta, row)
     return True
 
 
@@ -321,9 +322,9 @@ def require_name(name: str) -> None:
 def remove_damaged(store: Store, keys: Iterable[bytes]) -> None:
     """Remove all rows of the loads that these rows of meta belong to: a load cannot resume without one."""
     meta = Meta(store)
-    for name in {key.partition(b"/")[2].partition(b"\0")[0].decode(errors="replace") for key in keys}:
-        meta.delete([_STATE + name.encode()])
-        _remove_parts(meta, name)
+    for row in {key.partition(b"/")[2].partition(b"\0")[0] for key in keys}:
+        meta.delete([_STATE + row])
+        _remove_parts(meta, row)
 
 
 def forgetting(name: str) -> str:
@@ -344,14 +345,14 @@ def _busy(state: LoadState) -> StoreBusy:
     )
 
 
-def _part_key(name: str, number: int) -> bytes:
-    return _part_prefix(name) + number.to_bytes(8)
+def _part_key(row: bytes, number: int) -> bytes:
+    return _part_prefix(row) + number.to_bytes(8)
 
 
-def _part_prefix(name: str) -> bytes:
-    return _PART + name.encode() + b"\0"
+def _part_prefix(row: bytes) -> bytes:
+    return _PART + row + b"\0"
 
 
-def _remove_parts(meta: Meta, name: str) -> None:
-    meta.delete_under(_part_prefix(name))
-    meta.delete([_PENDING + name.encode()])
+def _remove_parts(meta: Meta, row: bytes) -> None:
+    meta.delete_under(_part_prefix(row))
+    meta.delete([_PENDING + row])

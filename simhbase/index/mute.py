@@ -21,7 +21,7 @@ from simhbase.stores.meta import Meta
 
 READ_AGAIN = 5.0  # seconds that a process caches the list
 MOST_BYTES = 1 << 20  # about ten thousand entries
-_KEY = b"muted"  # in meta
+KEY = b"muted"  # in meta
 _NEVER = 1 << 63  # later than any moment
 
 Name = tuple[str | None, int | None]  # an id or a fingerprint
@@ -56,12 +56,16 @@ class _CachedList:
 
 class MuteList:
     """The mute list of a store. clock: milliseconds since 1970, for the end of entries; timer: seconds, for
-    the age of the cache."""
+    the age of the cache; key: of its row in meta."""
 
     def __init__(
-        self, store: Store, clock: Callable[[], int], timer: Callable[[], float] = time.monotonic
+        self,
+        store: Store,
+        clock: Callable[[], int],
+        timer: Callable[[], float] = time.monotonic,
+        key: bytes = KEY,
     ) -> None:
-        self._meta = Meta(store)
+        self._meta, self._key = Meta(store), key
         self._clock = clock
         self._timer = timer
         self._known: _CachedList | None = None
@@ -70,7 +74,7 @@ class MuteList:
         """What is muted, from the cache. No lock: concurrent callers may both read the row."""
         known = self._known
         if known is None or self._timer() - known.read > READ_AGAIN:
-            return self._note(_decoded(self._meta.get(_KEY))).hidden
+            return self._note(_decoded(self._meta.get(self._key))).hidden
         if self._clock() >= known.until:
             return self._note(known.entries, known.read).hidden
         return known.hidden
@@ -78,7 +82,7 @@ class MuteList:
     def entries(self) -> list[Muted]:
         """The current entries, oldest first."""
         now = self._clock()
-        known = self._note(_decoded(self._meta.get(_KEY)))
+        known = self._note(_decoded(self._meta.get(self._key)))
         return [entry for entry in known.entries if _holds(entry, now)]
 
     def mute(self, wanted: Sequence[Muted]) -> int:
@@ -95,10 +99,10 @@ class MuteList:
     def _replace(self, removed: Set[Name], added: Iterable[Muted]) -> Set[Name]:
         """Replaces entries by compare-and-set, and drops ended ones. Returns the names before."""
         while True:
-            value, now = self._meta.get(_KEY), self._clock()
+            value, now = self._meta.get(self._key), self._clock()
             before = {(entry.id, entry.fingerprint): entry for entry in _decoded(value) if _holds(entry, now)}
             entries = (*(entry for name, entry in before.items() if name not in removed), *added)
-            if self._meta.compare_and_set(_KEY, value, _encoded(entries)):
+            if self._meta.compare_and_set(self._key, value, _encoded(entries)):
                 self._note(entries)
                 return before.keys()
 

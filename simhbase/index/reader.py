@@ -34,6 +34,7 @@ from simhbase.model.moment import milliseconds
 from simhbase.model.values import Fingerprint, Lookup, Match, Query
 from simhbase.process.slices import bounded_slices, ranges
 from simhbase.stores.base import (
+    FINGERPRINT_BYTES,
     Cell,
     DrawerHits,
     DrawerRows,
@@ -132,7 +133,8 @@ class Reader:
     marked `truncated`. hidden: muted documents. Documents under a muted fingerprint are not read at all,
     those muted by id count towards the limits. besides: ids that `near` looks beyond: they are not listed.
     near_limit: maximum documents that `near` follows for a text, those of the nearest fingerprints; where
-    there are more, it is marked `cut` or `truncated`. record: called with the drawer rows that `find` reads.
+    there are more, it is marked `cut` or `truncated`. of: what ids begin with; others are not listed. record:
+    called with the drawer rows that `find` reads.
     """
 
     store: Store
@@ -144,6 +146,7 @@ class Reader:
     hidden: Hidden = NOTHING_HIDDEN
     besides: frozenset[str] = frozenset()
     near_limit: int | None = None
+    of: bytes = b""
     record: Callable[[DrawerRows], None] | None = None
 
     def asked(self, query: Query) -> Asked:
@@ -204,7 +207,7 @@ class Reader:
             cut |= len(listed) > self.ids_limit
             for row in listed[: self.ids_limit]:
                 led.setdefault(rows.listing_id(row[0]), (fingerprint, row))
-            if not listed and not keeps_hints(self.store):
+            if not listed and self._lists_all:
                 lost.append(_unlisted(fingerprint))
         if verifies and self._lists_stored:
             lost += [
@@ -224,7 +227,8 @@ class Reader:
             self.drawer_limit,
             self.ids_limit + 1,
             self.hidden.fingerprints,
-            rows.listed_document_key if verifies else None,
+            rows.key_of_id if verifies else None,
+            self.of,
         )
         if self.scheme.listed_sketching is None:
             found = self.store.near(text.value, prefixes, limits)
@@ -259,7 +263,7 @@ class Reader:
         bits = dict[int, int]()
         for fingerprint, listed in found.listed.items():
             if not listed:
-                if not keeps_hints(self.store):
+                if self._lists_all:
                     bits[fingerprint] = 0
                 continue
             sketch = first_sketch(listed)
@@ -287,7 +291,7 @@ class Reader:
             cell = documents[key]
             if cell is None:
                 return None
-            entry = Entry.decode(rows.listed_document_key(key), cell.value)
+            entry = Entry.decode(rows.key_of_id(key[FINGERPRINT_BYTES:]), cell.value)
             if not entry.stored or cell.version < earliest or not set(tags).issubset(entry.tags):
                 return None
         if self.scheme.sketching is None:
@@ -381,6 +385,12 @@ class Reader:
         return Near(matches, leads.truncated, leads.cut, lost)
 
     @property
+    def _lists_all(self) -> bool:
+        """True if each fingerprint in the index lists a document: not where rows are hints, as vacuum has not
+        removed those of the index yet, nor where others than those of a scope are not listed."""
+        return not (self.of or keeps_hints(self.store))
+
+    @property
     def _lists_stored(self) -> bool:
         """True if a listing always leads to a document. An embedded store takes over large writes table by
         table, documents last."""
@@ -402,8 +412,7 @@ class Reader:
             return Leads([], candidates.truncated, cut, [])
         listed = dict(listed_before())
         listed |= self.listed(near for _, near, _ in candidates.hits if near not in listed)
-        # Where rows are hints, vacuum has not removed those of the index yet.
-        unlisted = [] if keeps_hints(self.store) else [each for each, found in listed.items() if not found]
+        unlisted = [each for each, found in listed.items() if not found] if self._lists_all else []
         if self.besides:
             listed = {
                 fingerprint: [each for each in found if each[0] not in self.besides]
@@ -540,7 +549,7 @@ class Reader:
         listed, known_ = list[bool](), list[bool]()
         for start in range(0, len(distinct), TOLD_AT_ONCE):
             some: list[int] = distinct[start : start + TOLD_AT_ONCE].tolist()
-            firsts = first_listed(self.store, some)
+            firsts = first_listed(self.store, some, self.of)
             _require_sketches(some, firsts)
             listed += [first is not None for first in firsts]
             known_ += [first is not None and len(first) == self.scheme.sketching.bytes for first in firsts]
@@ -557,7 +566,7 @@ class Reader:
         assert sketching is not None
         query, fingerprint, bits = near
         which = np.searchsorted(told.fingerprints, fingerprint)
-        chosen, place = told.listed[which] | (not keeps_hints(self.store)), told.place[which]
+        chosen, place = told.listed[which] | self._lists_all, told.place[which]
         known_ = np.flatnonzero(place >= 0)
         compared = fingerprints.sketches, query[known_], told.sketches, place[known_]
         _, chosen[known_] = bounds.verified(sketching, *compared)
@@ -566,7 +575,7 @@ class Reader:
     def listed(self, fingerprints: Iterable[int]) -> Listings:
         """Documents listed under each fingerprint, up to one more than the limit, not counting `besides`."""
         distinct = list(dict.fromkeys(fingerprints))
-        prefixes = list(map(rows.listing_prefix, distinct))
+        prefixes = [rows.listing_prefix(each) + self.of for each in distinct]
         table = self.store.records("fingerprints")
         most = self.ids_limit + 1 + len(self.besides)
         found = table.scan(prefixes, most) if prefixes else []

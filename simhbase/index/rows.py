@@ -7,7 +7,7 @@ Integers are big-endian, times milliseconds since 1970.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -19,11 +19,14 @@ from numpy.typing import NDArray
 
 from simhbase.errors import StoreFailed
 from simhbase.index.tags import Tags
+from simhbase.stores.arrays import after_prefix
 from simhbase.stores.checked import all_checked, checked, is_intact, unchecked
 from simhbase.stores.meta import shown
 from simhbase.stores.strings import Strings
 
 MAX_ID_BYTES = 1024
+SEPARATOR = "\x1f"  # behind the name of a scope, in the ids of a store with scopes
+_SEPARATOR, _OF_SCOPE = SEPARATOR.encode(), 0xFFFFFF  # bits of a hash
 _ENTRY = struct.Struct(">QB")
 _PENDING = struct.Struct(">HQIH")
 _BATCH_ROW = struct.Struct(">BBQIH")
@@ -250,15 +253,27 @@ def obsolete_range(salt: int, before: int) -> tuple[bytes, bytes]:
 
 
 def document_key(document_id: str) -> bytes:
-    """Row key of a document. A hash spreads ids with a common prefix over the table."""
-    encoded = document_id.encode()
-    return _HASH.pack(mmh3.hash(encoded, 0, signed=False)) + encoded
+    """Row key of a document."""
+    return key_of_id(document_id.encode())
 
 
-def listed_document_key(key: bytes) -> bytes:
-    """Row key of a document, given that of its listing."""
-    encoded = key[_WORD.size :]
-    return _HASH.pack(mmh3.hash(encoded, 0, signed=False)) + encoded
+def key_of_id(encoded: bytes) -> bytes:
+    """Row key of a document, given its id as bytes. A hash spreads ids with a common prefix over the table.
+    Of an id within a scope, its last three bytes are those of the scope's hash: so the documents of a scope
+    are in SALTS ranges of keys, and still spread over the table."""
+    hashed = mmh3.hash(encoded, 0, signed=False)
+    if _SEPARATOR in encoded:
+        scope = mmh3.hash(encoded.partition(_SEPARATOR)[0], 0, signed=False)
+        hashed = hashed & ~_OF_SCOPE | scope & _OF_SCOPE
+    return _HASH.pack(hashed) + encoded
+
+
+def document_ranges(scope: str) -> Iterator[tuple[bytes, bytes]]:
+    """Ranges of keys that hold the documents of a scope, given its name and the SEPARATOR, in order."""
+    key = key_of_id(scope.encode())
+    for salt in range(SALTS):
+        first = bytes([salt]) + key[1:]
+        yield first, after_prefix(first)
 
 
 def met_prefix(document_id: str) -> bytes:
@@ -334,12 +349,6 @@ def listing_keys(fingerprints: NDArray[np.uint64], ids: Strings) -> Strings:
     return Strings.joined(_big_endian(fingerprints), ids)
 
 
-def document_keys(ids: Strings) -> Strings:
-    """Row keys of n documents (see document_key)."""
-    hashes = np.fromiter((mmh3.hash(each, 0, False) for each in ids.to_list()), np.uint32, len(ids))
-    return Strings.joined(_big_endian(hashes), ids)
-
-
 def document_values(
     keys: Strings, fingerprints: NDArray[np.uint64], sketches: NDArray[np.uint8], tags: Sequence[Tags] | None
 ) -> Strings:
@@ -402,5 +411,6 @@ def id_problem(document_id: str) -> str | None:
     except UnicodeEncodeError:
         return "the id is not valid Unicode (it contains half of a surrogate pair)"
     if size > MAX_ID_BYTES:
-        return f"the id has {size} bytes in UTF-8, at most {MAX_ID_BYTES} are allowed"
+        what = "the id has" if SEPARATOR not in document_id else "the id and its scope have"
+        return f"{what} {size} bytes in UTF-8, at most {MAX_ID_BYTES} are allowed"
     return None

@@ -33,10 +33,14 @@ from simhbase.text.variants import CharacterTable
 FORMAT = 4
 _PROFILE_KEY = b"profile"
 _NOTES = frozenset(
-    ["counts", "format", "hash", "normalisation", "permutations", "shingles", "probes", "software", "token"]
+    [
+        *("counts", "format", "hash", "normalisation", "permutations", "shingles", "probes", "scopes"),
+        *("software", "token"),
+    ]
 )
 _RULES = ("permutations", "shingles")
 _TOKEN_BYTES = 8
+SALT_BYTES = 16  # of a store with scopes
 # Parameters that are files, which meta holds in pieces.
 _FILES: Mapping[str, tuple[type[NamedContent], str]] = {
     "idf": (IdfTable, "IDF table"),
@@ -74,17 +78,19 @@ def write_profile(
     ttl: int | None = None,
     *,
     counts: bool = False,
+    scoped: bool = False,
 ) -> StoredProfile:
     """Write the profile, which completes the creation of tables. If several processes create, the first wins.
 
     like: profile of the store that fingerprints come from; by default they are computed here. ttl: seconds
     after which documents of an atomic store expire. counts: refused claims are counted, in a table that is
-    there already. Raises ProfileMismatch if another process wrote a different profile first, SchemaDiffers if
-    it does not count, StoreFailed if the store has documents.
+    there already; scoped: the store has scopes. Raises ProfileMismatch if another process wrote a different
+    profile first, SchemaDiffers if that does not count or has no scopes, StoreFailed if the store has
+    documents.
     """
     meta = Meta(store)
     if meta.get(_PROFILE_KEY) is not None:
-        return _agreeing(store, profile, counts)
+        return _agreeing(store, profile, counts=counts, scoped=scoped)
     _require_empty(store)
     answers = probe_answers(profile.fingerprinter()) if like is None else like.probes
     versions = software() if like is None else like.software
@@ -98,20 +104,23 @@ def write_profile(
     }
     if counts:
         record["counts"] = True
+    salt = secrets.token_bytes(SALT_BYTES) if scoped else None
+    if salt is not None:
+        record["scopes"] = salt.hex()
     value = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
     with store.exclusive():
         is_first = meta.get(_PROFILE_KEY) is None and _complete(store, profile, ttl, value)
     store.sync()
     if not is_first:
-        return _agreeing(store, profile, counts)
+        return _agreeing(store, profile, counts=counts, scoped=scoped)
     if counts:
         store.keep_counts()
-    return StoredProfile(profile, answers, versions, value, counts)
+    return StoredProfile(profile, answers, versions, value, counts, salt)
 
 
-def _agreeing(store: Store, profile: Profile, counts: bool) -> StoredProfile:
+def _agreeing(store: Store, profile: Profile, *, counts: bool, scoped: bool) -> StoredProfile:
     stored = read_profile(store)
-    stored.require(store, profile, counts=counts)
+    stored.require(store, profile, counts=counts, scoped=scoped)
     return stored
 
 
@@ -145,18 +154,24 @@ def _prefix(parameter: str, digest: str) -> bytes:
 @dataclass(frozen=True)
 class StoredProfile:
     """A stored profile with the creator's answers to the fixed texts. row: as stored; counts: whether the
-    store counts refused claims."""
+    store counts refused claims; salt: of the masks of its scopes, None if it has no scopes."""
 
     profile: Profile
     probes: list[str | None]
     software: Mapping[str, str]
     row: bytes = b""
     counts: bool = False
+    salt: bytes | None = None
 
-    def require(self, store: Store, profile: Profile, *, counts: bool) -> None:
+    def require(self, store: Store, profile: Profile, *, counts: bool, scoped: bool = False) -> None:
         """Raises ProfileMismatch for another profile, SchemaDiffers if refused claims should be counted, and
-        are not."""
+        are not, or if there should be scopes, and are none."""
         self.profile.require(profile.parameters())
+        if scoped and self.salt is None:
+            raise SchemaDiffers(
+                f"{store.url} has no scopes, and should. This cannot be changed: create another store with "
+                "scopes, and copy the documents into one of them (simhbase migrate --scope)"
+            )
         if counts and not self.counts:
             raise SchemaDiffers(
                 f"{store.url} does not count refused claims, and should. This cannot be changed: create "
@@ -221,7 +236,8 @@ def read_profile(store: Store) -> StoredProfile:
     counts = "counts" in record
     if counts:
         store.keep_counts()
-    return StoredProfile(profile, record["probes"], record["software"], found, counts)
+    salt = bytes.fromhex(record["scopes"]) if "scopes" in record else None
+    return StoredProfile(profile, record["probes"], record["software"], found, counts, salt)
 
 
 def _require_empty(store: Store) -> None:

@@ -14,7 +14,7 @@ time, which vacuum relies on. A crash leaves hints that lead nowhere, never a do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from secrets import randbelow
@@ -375,7 +375,7 @@ class DocumentBatch:
         """Keys and values of the rows in the documents table."""
         sketches = self.fingerprints.sketches
         stored = sketches[:, :0] if scheme.listed_sketching else sketches
-        keys = rows.document_keys(self._encoded_ids)
+        keys = Strings.of(list(map(rows.key_of_id, self._encoded_ids.to_list())))
         return keys, rows.document_values(keys, self.fingerprints.values, stored, self.tags)
 
     def listings(self, scheme: Scheme) -> list[tuple[bytes, bytes]]:
@@ -417,7 +417,7 @@ def admitted(documents: DocumentBatch) -> tuple[DocumentBatch, list[Rejected]]:
 
 def known(store: Store, ids: Sequence[str]) -> list[Known | None]:
     """Read rows of the documents table; None for an id without one. Raises StoreFailed for a damaged row."""
-    keys = list(map(rows.document_key, ids))
+    keys = [rows.key_of_id(document.encode()) for document in ids]
     cells = store.records("documents").get(keys)
     return [
         None if cell is None else Known(Entry.decode(key, cell.value), cell.version)
@@ -431,15 +431,20 @@ def alive_since(store: Store, time: int) -> int:
     return time - ttl * 1000 if isinstance(ttl, int) else 0
 
 
-def remove_older(store: Store, writer: Writer, before: int, note: Callable[[int], None]) -> int:
-    """Remove documents with lower versions, batch by batch; returns how many. Concurrent writes stay. note:
-    called with the number of rows read."""
+def remove_older(
+    batches: Iterable[Mapping[str, Known]],
+    delete_seen: Callable[[Mapping[str, int]], int],
+    before: int,
+    note: Callable[[int], None],
+) -> int:
+    """Remove documents with lower versions, batch by batch; returns how many. Concurrent writes stay.
+    batches: rows of the table documents, by id; delete_seen: see Writer; note: called with the number of rows
+    read."""
     removed = 0
-    for batch in store.records("documents").iterate():
-        stored = {document: each for document, each in known_in(batch).items() if each.stored}
-        old = {document: each.version for document, each in stored.items() if each.version < before}
+    for batch in batches:
+        old = {name: each.version for name, each in batch.items() if each.stored and each.version < before}
         with defer_interrupts():
-            removed += writer.delete_seen(old)
+            removed += delete_seen(old)
         note(len(batch))
     return removed
 
@@ -463,10 +468,10 @@ def emptied_by(store: Store, leaving: Mapping[int, set[str]]) -> list[tuple[int,
     ]
 
 
-def first_listed(store: Store, fingerprints: Sequence[int]) -> list[bytes | None]:
+def first_listed(store: Store, fingerprints: Sequence[int], of: bytes = b"") -> list[bytes | None]:
     """The sketch in a listing of each fingerprint (b"" if it is damaged or there is none), None for one that
-    lists no document."""
-    prefixes = list(map(rows.listing_prefix, fingerprints))
+    lists no document. of: what the ids begin with."""
+    prefixes = [rows.listing_prefix(each) + of for each in fingerprints]
     found = store.records("fingerprints").scan(prefixes, limit=1) if prefixes else []
     return [first_sketch(listed) if listed else None for listed in found]
 

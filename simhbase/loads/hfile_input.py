@@ -117,6 +117,7 @@ def load_hfiles(
         )
     command = hbase_command()
     with open_index(store) as index:
+        index.require_no_scopes("HFiles")
         digest = hashlib.blake2b(f"{index.store.url} {uri}".encode(), digest_size=8).hexdigest()
         with LoadLog.begin(index.store, f"{uri.rpartition('/')[2][:80]}-{digest[:8]}", digest) as log:
             place = WorkFolder(str(work_folder or uri), f"simhbase-load-{digest}")

@@ -71,6 +71,7 @@ class HFileLoad:
         clock: Callable[[], int] | None = None,
     ) -> None:
         self._index = index
+        index.require_no_scopes("HFiles")
         self._store = cast(HBaseStore, index.store)
         self._alive = alive
         self._note = note

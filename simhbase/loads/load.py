@@ -46,7 +46,7 @@ from simhbase.errors import (
 )
 from simhbase.index import Index, open_index
 from simhbase.index.load_log import LoadLog, finished_since, forgetting, last_run
-from simhbase.index.writer import SETTLED, alive_since, known
+from simhbase.index.writer import SETTLED, alive_since
 from simhbase.jobs.kinds import NOTHING
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.seen_ids import SeenIds
@@ -224,7 +224,7 @@ def _replaced(job: Load, index: Index) -> Iterator[Path]:
     interrupted load replaces was agreed to when it began."""
     # Before the log is read: a run notes its files before it gives them their names.
     existing = {option: path for option, path in job.files.items() if list(files_in_place([path]))}
-    last = last_run(index.store, job.log_name) if existing and job.can_be_resumed else None
+    last = last_run(index.store, job.log_name, index.of) if existing and job.can_be_resumed else None
     if last is None or last.task != job.digest:
         yield from filter(None, existing.values())
     elif not last.is_unfinished:
@@ -242,9 +242,9 @@ def _is_named(option: str, path: Path, kept: KeptBeginning) -> bool:
 def _begin(job: Load, index: Index, wait: _Wait) -> LoadLog | LoadReport:
     """Begin a load, or return its report if another process has finished it while this one waited."""
     store = index.store if job.can_be_resumed else MemoryStore("memory:")
-    if wait.has_waited and (done := finished_since(store, job.log_name, job.digest, wait.begun)):
+    if wait.has_waited and (done := finished_since(store, job.log_name, job.digest, wait.begun, index.of)):
         return wire.convert(done, LoadReport)
-    return LoadLog.begin(store, job.log_name, job.digest)
+    return LoadLog.begin(store, job.log_name, job.digest, index.of)
 
 
 class _LoadRun:
@@ -400,7 +400,7 @@ class _LoadRun:
         if not self._job.unique_only:
             return {}
         matched = [document for document in batch.ids if document in self._checkpoints.kept_out]
-        found = zip(matched, known(self._index.store, matched), strict=True)
+        found = zip(matched, self._index.known(matched), strict=True)
         return {document: each.entry.fingerprint for document, each in found if each and each.stored}
 
     def _write_to_store(self, batch: Batch, chunks: int) -> tuple[BatchDecision, Loaded]:
@@ -432,7 +432,7 @@ class _LoadRun:
             alive = alive_since(index.store, index.clock())
             stored = [
                 each.entry.fingerprint if each and each.stored and each.version >= alive else None
-                for each in known(index.store, batch.ids)
+                for each in index.known(batch.ids)
             ]
             values = batch.fingerprints.values.tolist()
             new = frozenset(n for n, before in enumerate(stored) if before != values[n])

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from simhbase.errors import Undecided
 from simhbase.index import Index
 from simhbase.index.claims.batch import LoadRun
-from simhbase.index.claims.selection import duplicates_of
-from simhbase.index.writer import DocumentBatch, known
+from simhbase.index.writer import DocumentBatch
 from simhbase.model.values import AddReport, Match
 
 HasDuplicates = Callable[[str], bool]  # True for ids of documents with duplicates in this load
@@ -40,7 +39,7 @@ def find_duplicates(
     """The match of each duplicate among n documents, None for the others, which `store_kept` stores. (See
     `selection.duplicates_of`.)"""
     bounds = index.profile.index_scheme.bounds(None, min_similarity)
-    return duplicates_of(index.reader, documents.ids, documents.fingerprints, bounds)
+    return index.duplicates_of(documents.ids, documents.fingerprints, bounds)
 
 
 def store_kept(
@@ -73,7 +72,7 @@ def outdated(
         for number, near in enumerate(duplicates)
         if near is not None and ids[number] not in matched and not has_duplicates(ids[number])
     ]
-    found = known(index.store, [ids[number] for number in numbers])
+    found = index.known([ids[number] for number in numbers])
     return [
         ids[number]
         for number, each in zip(numbers, found, strict=True)

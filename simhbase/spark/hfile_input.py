@@ -231,6 +231,7 @@ def _written(
     """Write the rows of all documents, one file per part."""
     rejected = documents.where(F.col(REASON).isNotNull()).count()  # computes fingerprints, before `begun`
     session = documents.sparkSession
+    index.require_no_scopes("HFiles")
     store = cast(HBaseStore, index.store)
     begun, version = store.now(), HintingWriter(store, index.profile.index_scheme, store.now).version()
     times = {table: store.server_time() if table == INDEX else version for table in TABLES}

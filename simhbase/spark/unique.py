@@ -217,6 +217,7 @@ def load_rows(
         kept = _Decisions(rows.df, f"{str(work).rstrip('/')}/{quote(name, safe='')}")
         options = [str(work), *read_as, min_similarity]
         task = hashlib.blake2b(json.dumps(options).encode(), digest_size=8).hexdigest()
+        index.require_no_scopes("loads on Spark")
         before = last_run(index.store, name)
         was_decided = before is not None and before.counts is not None
         wanted = {"tables": index.tables_digest, "options": options}

@@ -44,6 +44,7 @@ ATOMIC_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "meta")
 MET: RecordTable = "met"  # only of a store that counts refused claims
 TTL_ROW = b"ttl"  # in meta of atomic stores: seconds as decimal digits, put when a store is created
 PART_ROWS = 1 << 18  # approximate size of one part of a read
+FINGERPRINT_BYTES = 8  # that keys of the table fingerprints begin with; an id follows
 LARGEST_COMMIT = 1 << 17  # new documents of one step; many are ingested as files
 
 
@@ -78,7 +79,8 @@ class NearLimits(NamedTuple):
 
     bits: most differing bits of a fingerprint; drawer: most rows of a drawer, None for all; listed: most rows
     of a fingerprint in the table fingerprints; hidden: fingerprints to leave out; document_key: the key of a
-    document, given that of its row in the table fingerprints. None: no documents are read.
+    document, given its id as bytes. None: no documents are read. of: what ids begin with; others are not
+    listed.
     """
 
     bits: int
@@ -86,6 +88,7 @@ class NearLimits(NamedTuple):
     listed: int
     hidden: frozenset[int] = frozenset()
     document_key: Callable[[bytes], bytes] | None = None
+    of: bytes = b""
 
 
 class NearRows(NamedTuple):
@@ -357,12 +360,12 @@ def listed_rows(store: Store, hits: DrawerHits, limits: NearLimits) -> NearRows:
         hits = hits._replace(bits=bits)
     if not hits.bits:
         return NearRows(hits, {}, {})
-    prefixes = [value.to_bytes(8) for value in hits.bits]
+    prefixes = [value.to_bytes(FINGERPRINT_BYTES) + limits.of for value in hits.bits]
     listed = store.records("fingerprints").scan(prefixes, limits.listed)
     documents = dict[bytes, Cell | None]()
     if limits.document_key is not None:
         keys = [key for rows in listed for key, _ in rows]
-        cells = store.records("documents").get(list(map(limits.document_key, keys)))
+        cells = store.records("documents").get([limits.document_key(key[FINGERPRINT_BYTES:]) for key in keys])
         documents = dict(zip(keys, cells, strict=True))
     return NearRows(hits, dict(zip(hits.bits, listed, strict=True)), documents)
 

@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 import pytest
 
+import simhbase
 from simhbase.errors import StoreFailed
 from simhbase.index import Index
 from simhbase.index.rows import Entry, PendingCell, document_key, listing_key
@@ -52,6 +53,17 @@ def test_its_matches_are_those_of_find(index):
     ]
     assert explanation.fingerprint == lookup.fingerprint
     assert not explanation.truncated
+
+
+@pytest.mark.parametrize("layout", ["5x2", "6x3"])
+def test_a_candidate_was_found_in_the_drawers_that_it_shares(layout):
+    value, other = 0xF0E1D2C3B4A59687, 0xF0E1D2C3B4A59687 ^ 1 << 63 ^ 1 << 20
+    with simhbase.open("memory:", create=Profile(verify=False, layout=layout, k=2)) as index:
+        index.add_fingerprints(["one", "other"], [value, other])
+        (explanation,), (lookup,) = index.explain_ids(["one"]), index.find_ids(["one"])
+    matches = {match.id: match.drawers for match in lookup}
+    assert len(matches["other"]) < len(matches["one"])
+    assert {each.id: each.drawers for each in explanation.candidates} == matches
 
 
 def test_each_drawer_says_what_it_holds(index):

@@ -25,6 +25,7 @@ from simhbase.text.idf import IdfTable
 from simhbase.text.jaccard import ShingleSets
 from simhbase.text.normalise import normalise
 from simhbase.text.variants import character_table
+from tests import reference
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "normal_forms.json"
 TEXTS = {
@@ -216,3 +217,9 @@ def test_boilerplate_is_found_whatever_hides_in_it():
 
 if __name__ == "__main__":
     print(orjson.dumps(answers(), option=orjson.OPT_INDENT_2).decode())
+
+
+def test_a_letter_without_case_ends_no_word_before_a_sigma():
+    """U+0295 has none in the version of Unicode that the core knows, and had one before."""
+    for text, normal in [("\u0295Σ", "\u0295σ"), ("a\u02e4Σ。", "a\u0295σ。"), ("aʰΣ", "ahς")]:
+        assert normalise(text) == reference.normalise(text) == normal

@@ -196,9 +196,10 @@ def test_rows_of_many_documents_are_those_of_each(sketch_bytes, tags):
     fingerprints = [0, 0x0123456789ABCDEF, 2**64 - 1]
     sketches = np.arange(3 * sketch_bytes, dtype=np.uint8).reshape(3, sketch_bytes)
     values, encoded = np.array(fingerprints, np.uint64), Strings.of([each.encode() for each in ids])
-    assert rows.document_keys(encoded).to_list() == list(map(rows.document_key, ids))
     assert rows.listing_keys(values, encoded).to_list() == list(map(rows.listing_key, fingerprints, ids))
-    assert rows.document_values(rows.document_keys(encoded), values, sketches, tags).to_list() == [
+    assert rows.document_values(
+        Strings.of(list(map(rows.document_key, ids))), values, sketches, tags
+    ).to_list() == [
         Entry(fingerprint, State.STORED, sketch.tobytes(), tags=tagged).encode(rows.document_key(id_))
         for id_, fingerprint, sketch, tagged in zip(
             ids, fingerprints, sketches, tags or [()] * 3, strict=True
@@ -221,3 +222,20 @@ def test_ids_are_text_of_one_byte_to_one_kib(document, problem):
     found = rows.id_problem(document)
     assert (found is None) == (problem is None)
     assert problem is None or problem in found
+
+
+def test_documents_of_a_scope_are_in_as_many_ranges_as_there_are_salts():
+    ranges = list(rows.document_ranges("a\x1f"))
+    keys = [rows.document_key(f"a\x1f{number}") for number in range(2000)]
+    held = [sum(first <= key < end for first, end in ranges) for key in keys]
+    assert held == [1] * len(keys)
+    assert len(ranges) == len({key[0] for key in keys}) == rows.SALTS
+    for other in ("a", "a\x1e", "ab\x1f1", "\x1f1", "b\x1fa\x1f1"):
+        assert not any(first <= rows.document_key(other) < end for first, end in ranges)
+
+
+def test_an_id_that_is_too_long_with_its_scope_says_so():
+    assert (
+        rows.id_problem("s\x1f" + "x" * 1023)
+        == "the id and its scope have 1025 bytes in UTF-8, at most 1024 are allowed"
+    )

@@ -44,6 +44,7 @@ from simhbase.index import rows
 from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, LISTING_GROWTH, Led, Listings, Now, Reader
 from simhbase.index.rows import BatchRow, Decision, Entry, PendingCell
+from simhbase.index.scopes import Scope
 from simhbase.index.writer import SMALL_CHANCE, DocumentBatch, HintingWriter, Known, refreshed_before
 from simhbase.model.values import AddReport, Match, Outcome
 from simhbase.stores.base import Cell, HintingStore, now
@@ -80,11 +81,14 @@ NO_LOAD = LoadRun()
 
 class ClaimKind(NamedTuple):
     """What the claims of a batch have in common. replacing: a document that is stored with another text is
-    replaced if nothing is near the new one, and no conflict; one with the same text gets the new tags."""
+    replaced if nothing is near the new one, and no conflict; one with the same text gets the new tags. scope:
+    of the documents, None in a store without scopes; hidden: says what is muted there."""
 
     bounds: Bounds
     replacing: bool = False
     run: LoadRun = NO_LOAD
+    scope: Scope | None = None
+    hidden: Callable[[], Hidden] = lambda: NOTHING_HIDDEN
 
 
 class Waiting:
@@ -172,7 +176,6 @@ class ClaimContext:
     lease: float = LEASE
     waiting: Waiting = field(default_factory=Waiting)
     token: Callable[[], bytes] = lambda: token_bytes(TOKEN_BYTES)
-    hidden: Callable[[], Hidden] = lambda: NOTHING_HIDDEN
     watched: dict[bytes, tuple[bytes | None, float]] = field(default_factory=dict)
     recent: Recent = field(default_factory=Recent)
     beside: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda call: cache(call)
@@ -183,8 +186,12 @@ class ClaimContext:
     def writer(self) -> HintingWriter:
         return HintingWriter(self.store, self.scheme, self.clock, self.chance)
 
-    def reader(self, drawer_limit: int | None = DRAWER_LIMIT, ids_limit: int = IDS_LIMIT) -> Reader:
-        return Reader(self.store, self.scheme, drawer_limit, ids_limit, self.clock, hidden=self.hidden())
+    def reader(
+        self, kind: ClaimKind, drawer_limit: int | None = DRAWER_LIMIT, ids_limit: int = IDS_LIMIT
+    ) -> Reader:
+        of = kind.scope.of if kind.scope else b""
+        hidden = kind.hidden()
+        return Reader(self.store, self.scheme, drawer_limit, ids_limit, self.clock, hidden=hidden, of=of)
 
     def clean_up(self) -> None:
         """Removes what batches have left, with one call for all pending cells: nobody else writes cells of
@@ -490,7 +497,7 @@ class ClaimBatch:
             is_quick = len(left) <= QUICK and drawer_limit is not None
             beats = self._context.waiting.every(self._context.lease / BEATS, self._beat)
             with nullcontext() if is_quick else beats:
-                is_cut = self._look_at(left, self._context.reader(drawer_limit, ids_limit))
+                is_cut = self._look_at(left, self._context.reader(self._kind, drawer_limit, ids_limit))
             if cut := [place for place, each in zip(left, is_cut, strict=True) if each]:
                 stored = self._matches(cut, self._stored(cut))
                 cut = [place for place in cut if not stored[place]]
@@ -555,7 +562,7 @@ class ClaimBatch:
             if each[1] in entries and each[1] != self.ids[place]
         ]
         prints = self._batch.fingerprints[list(places)]
-        found = self._context.reader(None).matches(prints, led, entries, self._kind.bounds)
+        found = self._context.reader(self._kind, None).matches(prints, led, entries, self._kind.bounds)
         return dict(zip(places, found, strict=True))
 
     # 4. Decide

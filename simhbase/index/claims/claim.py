@@ -34,7 +34,6 @@ from simhbase.index.claims.batch import (
 )
 from simhbase.index.claims.selection import OthersOfBatch, duplicates_of, others_of
 from simhbase.index.counts import note_refused
-from simhbase.index.mute import Hidden
 from simhbase.index.reader import Asked, Reader
 from simhbase.index.writer import AtomicWriter, DocumentBatch, admitted, alive_since, known
 from simhbase.model.values import AddReport, Claim, Fingerprint, Match, Outcome
@@ -95,6 +94,7 @@ class QueuedClaims(QueuedRequest[ClaimKind, Claimed]):
     ) -> QueuedClaims:
         """The request for n documents. reasons: why a document has no fingerprint, None for those that have
         one. Raises UsageError for a timeout that is none."""
+        documents = documents if kind.scope is None else kind.scope.documents(documents)
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
             raise UsageError(f"must be a number of seconds, not {timeout!r}", parameter="timeout")
         reasons = reasons or [None] * len(documents.ids)
@@ -129,10 +129,12 @@ class QueuedClaims(QueuedRequest[ClaimKind, Claimed]):
     def answer(self, claims: Sequence[Claim], report: AddReport, count: Count) -> None:
         """Gives the answers to the claims of `batch`, with the others."""
         answers = iter(claims)
-        claimed = Claimed([next(answers) if each is None else each for each in self.claims], report)
-        for outcome, number in Counter(each.outcome for each in claimed.claims).items():
+        answered = [next(answers) if each is None else each for each in self.claims]
+        for outcome, number in Counter(each.outcome for each in answered).items():
             count("claims", number, outcome=outcome)
-        self.future.set_result(claimed)
+        if self.kind.scope is not None:
+            answered = list(map(self.kind.scope.claim, answered))
+        self.future.set_result(Claimed(answered, report))
 
 
 class Claimer(Protocol):
@@ -151,16 +153,15 @@ def claimer_for(
     scheme: Scheme,
     clock: Callable[[], int],
     count: Count,
-    hidden: Callable[[], Hidden],
     *,
     counts: bool = False,
 ) -> Claimer:
-    """The claimer for a kind of store. count: is told metrics; hidden: says what is muted; counts: whether
-    the store counts refused claims."""
+    """The claimer for a kind of store. count: is told metrics; counts: whether the store counts refused
+    claims."""
     if keeps_hints(store):
         shared = cast(HintingStore, store)
-        return BatchClaimer(ClaimContext(shared, scheme, clock, count, hidden=hidden, counts=counts))
-    return AtomicClaimer(cast(AtomicStore, store), scheme, clock, count, hidden, counts=counts)
+        return BatchClaimer(ClaimContext(shared, scheme, clock, count, counts=counts))
+    return AtomicClaimer(cast(AtomicStore, store), scheme, clock, count, counts=counts)
 
 
 class AtomicClaimer(Claimer):
@@ -173,12 +174,11 @@ class AtomicClaimer(Claimer):
         scheme: Scheme,
         clock: Callable[[], int],
         count: Count,
-        hidden: Callable[[], Hidden],
         *,
         counts: bool = False,
     ) -> None:
         self._store, self._scheme, self._clock = store, scheme, clock
-        self._count, self._hidden, self._counts = count, hidden, counts
+        self._count, self._counts = count, counts
         self._queue = Queue[QueuedClaims](0, "claims")
 
     def begin(self, request: QueuedClaims) -> None:
@@ -220,7 +220,8 @@ class AtomicClaimer(Claimer):
             again = {claim.id for claim in answers.values() if claim.accepted}
             open_ = [number for number in range(len(batch.ids)) if number not in answers]
             new = batch[open_] if answers else batch
-            reader = Reader(self._store, self._scheme, clock=self._clock, hidden=self._hidden())
+            of = kind.scope.of if kind.scope else b""
+            reader = Reader(self._store, self._scheme, clock=self._clock, hidden=kind.hidden(), of=of)
             found = duplicates_of(reader, new.ids, new.fingerprints, kind.bounds)
             kept = new[[number for number, near in enumerate(found) if near is None]] if any(found) else new
             writer = AtomicWriter(self._store, self._scheme, self._clock)
@@ -441,7 +442,7 @@ class _Group:
     ) -> list[int]:
         """Answers what is decided by what is stored, or by earlier claims; returns the places of the others
         that can go into a batch. known: documents rows by id; near: what is stored near each claim."""
-        hidden = self.context.hidden()
+        hidden = self.kind.hidden()
         left = []
         for place, number in enumerate(numbers):
             document = self.batch.ids[number]
@@ -467,7 +468,9 @@ class _Group:
         """The documents rows of claims, and what is stored near each, up to a reader's usual limits."""
         ids = [self.batch.ids[number] for number in numbers]
         read = self.context.beside(lambda: self.context.read_rows(ids))
-        near = self.context.reader().near(self.batch.fingerprints[list(numbers)], Asked(self.kind.bounds))
+        near = self.context.reader(self.kind).near(
+            self.batch.fingerprints[list(numbers)], Asked(self.kind.bounds)
+        )
         others = [
             [match for match in matches if match.id != document]
             for document, matches in zip(ids, near.matches, strict=True)

@@ -27,7 +27,8 @@ def near(
     statement = _statement(expressions, table(INDEX), table("fingerprints"), documents)
     numbers = integers([_signed(value), limits.bits, most, limits.listed, *values])
     hidden = integers(list(map(_signed, limits.hidden)))
-    found = client.rows("reading", statement, {"numbers": numbers, "hidden": hidden})
+    given = {"numbers": numbers, "hidden": hidden, "of": limits.of}
+    found = client.rows("reading", statement, given)
     bits, listed, cells = dict[int, int](), dict[int, list[Row]](), dict[bytes, Cell | None]()
     for _, _, signed, key, content, document, version in found:
         if signed is None:
@@ -79,8 +80,8 @@ def _statement(expressions: tuple[str, ...], index: str, fingerprints: str, docu
         LEFT JOIN near ON true
         LEFT JOIN LATERAL (
             SELECT key, value FROM {fingerprints}
-            WHERE key >= int8send(near.fingerprint)
-                AND key < int8send(near.fingerprint) || decode(repeat('ff', {END_BYTES}), 'hex')
+            WHERE key >= int8send(near.fingerprint) || %(of)b
+                AND key < int8send(near.fingerprint) || %(of)b || decode(repeat('ff', {END_BYTES}), 'hex')
             ORDER BY key LIMIT {_NUMBERS}[{_LISTED}]
         ) AS listing ON true
         {joined}

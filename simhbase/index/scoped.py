@@ -1,0 +1,179 @@
+"""The index of a store with scopes: within one of them, or without, for administration alone.
+
+All of `Index` is in terms of shown ids and fingerprints. Here they become stored ones, where documents and
+queries go to the reader, the writer and the claimer, and become shown ones in what these answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from simhbase.drawers.scheme import Bounds
+from simhbase.errors import UsageError
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.pipeline import TextFingerprint
+from simhbase.index.claims.claim import Claimer
+from simhbase.index.index import Index
+from simhbase.index.mute import MuteList, Name
+from simhbase.index.reader import Asked, Listings, Reader
+from simhbase.index.rows import Entry, document_key
+from simhbase.index.scopes import Scope
+from simhbase.index.tags import Tags
+from simhbase.index.writer import DocumentBatch, Known, known_in
+from simhbase.model.values import AddReport, Explanation, Lookup, Match, Met, Muted, Query
+from simhbase.stores.base import Store
+
+
+class StoreOfScopes(Index):
+    """The index of a store with scopes, opened without one: its documents are found and changed by `within`
+    alone."""
+
+    def within(self, name: str) -> ScopedIndex:
+        """The index within a scope, which shares the connections and the claimer of this one: closing one
+        closes both. Raises UsageError for an invalid name."""
+        return ScopedIndex(self, name)
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise UsageError(
+            f"{self.store.url} has scopes, and none was given: without one it can be administered only",
+            parameter="scope",
+        )
+
+    _accepted = add_batch = _claim_request = claim_batch = delete = _refuse
+    _find_text = find_batch = find_fingerprints = _explained = duplicates_of = _refuse
+    _documents_of = known = _live = stored_page = met = _refuse
+    mute = unmute = muted = hidden = _refuse
+
+
+class ScopedIndex(Index):
+    """The index of a store within one scope."""
+
+    _scope: Scope
+
+    def __init__(self, whole: StoreOfScopes, name: str) -> None:
+        self.__dict__.update(whole.__dict__)
+        stored = whole._stored
+        assert stored.salt is not None
+        self._whole = whole
+        self._scope = scope = Scope(name, stored.salt, stored.profile.sketching)
+        self._mute_list = ScopedMuteList(self.store, self.clock, scope)
+        self._reader = replace(whole._reader, of=scope.of)
+
+    @property
+    def claimer(self) -> Claimer:
+        return self._whole.claimer
+
+    def close(self) -> None:
+        self._whole.close()
+
+    @property
+    def _lookups(self) -> ScopedReader:  # type: ignore[override]  # it has what is called
+        return ScopedReader(self.reader, self._scope)
+
+    def add_batch(
+        self,
+        ids: Sequence[str],
+        fingerprints: FingerprintBatch,
+        tags: Sequence[Tags] | None = None,
+        removing: Sequence[str] = (),
+    ) -> AddReport:
+        new = self._scope.documents(DocumentBatch(ids, fingerprints, tags))
+        gone = self._scope.ids_of(removing)
+        return self._scope.report(super().add_batch(new.ids, new.fingerprints, new.tags, gone))
+
+    def _annotations(
+        self, ids: Sequence[str], fingerprints: FingerprintBatch, bounds: Bounds
+    ) -> list[Lookup]:
+        new = self._scope.documents(DocumentBatch(ids, fingerprints))
+        return list(map(self._scope.lookup, super()._annotations(new.ids, new.fingerprints, bounds)))
+
+    def duplicates_of(
+        self, ids: Sequence[str], fingerprints: FingerprintBatch, bounds: Bounds
+    ) -> list[Match | None]:
+        new = self._scope.documents(DocumentBatch(ids, fingerprints))
+        found = super().duplicates_of(new.ids, new.fingerprints, bounds)
+        return [None if match is None else self._scope.match(match) for match in found]
+
+    def note_refused(self, ids: Sequence[str], duplicate_of: Sequence[Match | None]) -> None:
+        matches = [match and replace(match, id=self._scope.id_of(match.id)) for match in duplicate_of]
+        super().note_refused(self._scope.ids_of(ids), matches)
+
+    def _delete(self, ids: Sequence[str]) -> int:
+        return super()._delete(self._scope.ids_of(ids))
+
+    def delete_seen(self, seen: Mapping[str, int]) -> int:
+        return super().delete_seen({self._scope.id_of(document): at for document, at in seen.items()})
+
+    def _listed_under(self, fingerprints: Sequence[int], most: int) -> Listings:
+        scope = self._scope
+        found = super()._listed_under(list(map(scope.value, fingerprints)), most)
+        return {
+            scope.value(value): [(scope.shown_id(name), scope.sketch(sketch)) for name, sketch in listed]
+            for value, listed in found.items()
+        }
+
+    def known(self, ids: Sequence[str]) -> list[Known | None]:
+        found = super().known(self._scope.ids_of(ids))
+        return [each and Known(self._scope.entry(each.entry), each.version) for each in found]
+
+    def _sketches_of(self, stored: Mapping[str, Entry]) -> dict[str, bytes]:
+        scope = self._scope
+        entries = {scope.id_of(document): scope.entry(each) for document, each in stored.items()}
+        found = super()._sketches_of(entries)
+        return {scope.shown_id(document): scope.sketch(sketch) for document, sketch in found.items()}
+
+    def _explained(self, text: FingerprintBatch, document: str | None, query: Query) -> Explanation:
+        named = None if document is None else self._scope.id_of(document)
+        return self._scope.explanation(super()._explained(self._scope.batch(text), named, query))
+
+    def met(self, ids: Sequence[str]) -> Iterator[Met | None]:
+        return super().met(self._scope.ids_of(ids))
+
+    def rows_after(self, after: str | None = None) -> Iterator[dict[str, Known]]:
+        scope, documents = self._scope, self.store.records("documents")
+        start = b"" if after is None else document_key(scope.id_of(after)) + b"\0"
+        for first, end in scope.ranges:
+            if start < end:
+                for batch in documents.iterate(max(first, start), end):
+                    yield scope.known(known_in(batch))
+
+
+@dataclass(frozen=True)
+class ScopedReader:
+    """Looks up what is shown, by a reader of what is stored."""
+
+    reader: Reader
+    scope: Scope
+
+    def asked(self, query: Query) -> Asked:
+        return self.reader.asked(query)
+
+    def find(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:
+        found = self.reader.find(self.scope.batch(fingerprints), query)
+        return list(map(self.scope.lookup, found))
+
+    def find_one(self, text: TextFingerprint, asked: Asked) -> Lookup:
+        return self.scope.lookup(self.reader.find_one(self.scope.text(text), asked))
+
+
+class ScopedMuteList(MuteList):
+    """The mute list of a scope, which holds stored ids and fingerprints."""
+
+    def __init__(self, store: Store, clock: Callable[[], int], scope: Scope) -> None:
+        super().__init__(store, clock, key=b"muted/" + scope.of)
+        self._scope = scope
+
+    def entries(self) -> list[Muted]:
+        return list(map(self._scope.muted, super().entries()))
+
+    def mute(self, wanted: Sequence[Muted]) -> int:
+        return super().mute(list(map(self._scope.to_mute, wanted)))
+
+    def unmute(self, names: Iterable[Name]) -> int:
+        scope = self._scope
+        return super().unmute(
+            (None if name is None else scope.id_of(name), None if value is None else scope.value(value))
+            for name, value in names
+        )

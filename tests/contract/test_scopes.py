@@ -1,0 +1,194 @@
+"""A scope of a store answers as a store of its own does, whatever other scopes hold."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simhbase import Administrator, Document, Fingerprint, Query
+from simhbase.admin.check import Checker
+from simhbase.errors import Conflict
+from simhbase.index import Index
+from simhbase.index.scoped import StoreOfScopes
+from simhbase.index.stored_profile import read_profile, write_profile
+from simhbase.profile.profile import Profile, make_profile
+from simhbase.stores import create_store
+from simhbase.stores.base import Store, keeps_hints, now
+from tests.contract.conftest import Kind, kind_called, with_profiles
+
+NAMES = ["a", "b", "ax", "a b", "ü"]  # one begins as another
+WORDS = [f"word{number}" for number in range(30)]
+STEPS = 150
+IDS = [*(f"d{number}" for number in range(10)), "a", "a\x1fb", "ü/ß"]
+PROFILES = {name: make_profile({}, name) for name in ("default", "complete", "short", "classic")}
+
+
+class Clock:
+    """This machine's, and so many milliseconds more."""
+
+    ahead = 0
+
+    def __call__(self) -> int:
+        return now() + self.ahead
+
+
+class Two:
+    """A store with scopes, and one store for each scope."""
+
+    def __init__(self, kind: Kind, folder: Path, profile: Profile) -> None:
+        self.clock = Clock()
+        self.shared = StoreOfScopes(*made(kind.url(folder, 0), profile, scoped=True), clock=self.clock)
+        self.scopes = {name: self.shared.within(name) for name in NAMES}
+        self.alone = {
+            name: Index(*made(kind.url(folder, number), profile), clock=self.clock)
+            for number, name in enumerate(NAMES, 1)
+        }
+
+    def close(self) -> None:
+        for index in (self.shared, *self.alone.values()):
+            index.close()
+
+
+def made(url: str, profile: Profile, *, scoped: bool = False) -> tuple[Store, Any]:
+    store = create_store(url)
+    write_profile(store, profile, scoped=scoped)
+    return store, read_profile(store)
+
+
+@pytest.fixture(params=with_profiles(*PROFILES))
+def two(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Two]:
+    kind, name = request.param
+    found = Two(kind_called(kind, request), tmp_path, PROFILES[name])
+    yield found
+    found.close()
+
+
+class Texts:
+    """Texts many of which are near each other."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.bases = [[chance.choice(WORDS) for _ in range(40)] for _ in range(5)]
+
+    def __call__(self) -> str:
+        words = list(self.chance.choice(self.bases))
+        for _ in range(self.chance.choice([0, 0, 1, 2, 4])):
+            words[self.chance.randrange(40)] = self.chance.choice(WORDS)
+        return " ".join(words)
+
+
+def shape(answer: Any) -> Any:
+    """An answer without what differs between stores: names and sizes of drawers, and times."""
+    if is_dataclass(answer) and not isinstance(answer, type):
+        kind = type(answer).__name__
+        left_out = {"prefix", "since", "until", "more_candidates"}
+        left_out |= {"rows", "candidates"} if kind == "Drawer" else set()
+        named = {each.name: shape(getattr(answer, each.name)) for each in fields(answer)}
+        found = {name: value for name, value in named.items() if name not in left_out}
+        if kind == "Explanation":
+            stale = [each for each in found["candidates"] if each["id"] is not None]
+            found["candidates"] = sorted(stale, key=repr)
+        return found
+    if isinstance(answer, dict):
+        return {name: shape(value) for name, value in answer.items()}
+    if isinstance(answer, list | tuple):
+        return [shape(each) for each in answer]
+    return str(answer) if isinstance(answer, Fingerprint) else answer
+
+
+def asked(index: Index, name: str, given: Sequence[Any]) -> Any:
+    documents, texts, ids, query = given
+    values = index.fingerprinter.fingerprint_many(texts).values
+    calls: dict[str, Any] = {
+        "add": lambda: index.add(documents),
+        "claim": lambda: list(index.claim_many(documents)),
+        "claim one": lambda: index.claim(documents[0].id, documents[0].text),
+        "annotate": lambda: list(index.claim_many(documents, mode="annotate")),
+        "delete": lambda: index.delete(ids),
+        "find": lambda: index.find(texts[0], tags=query.tags, since=query.since),
+        "find many": lambda: list(index.find_many(texts, tags=query.tags, since=query.since)),
+        "find ids": lambda: index.find_ids(ids, query),
+        "find fingerprints": lambda: index.find_fingerprints(values, query),
+        "explain": lambda: index.explain(texts[0], ids[0]),
+        "explain ids": lambda: index.explain_ids(ids),
+        "documents": lambda: index.documents(ids),
+        "fingerprints": lambda: index.fingerprints(ids),
+        "stored": lambda: sorted(index.stored(query.since, query.tags), key=lambda each: each.id),
+        "pages": lambda: sorted(paged(index)),
+        "length": lambda: (len(index), sorted(index), ids[0] in index),
+        "mute": lambda: index.mute(ids),
+        "mute text": lambda: index.mute(fingerprints=values),
+        "unmute": lambda: index.unmute(ids, values),
+        "muted": lambda: index.muted(),
+        "groups": lambda: groups_of(index),
+        "pairs": lambda: sorted(map(repr, Administrator(index).pairs())),
+        "count older": lambda: Administrator(index).count_older_than(timedelta(seconds=20)).removed,
+        "delete older": lambda: Administrator(index).delete_older_than(timedelta(seconds=20)),
+        "number": lambda: Administrator(index).documents(1 << 30),
+    }
+    try:
+        return calls[name]()
+    except Conflict as error:
+        return str(error)
+
+
+OPERATIONS = [
+    *("add", "add", "claim", "claim one", "annotate", "delete", "find", "find many", "find ids"),
+    *("find fingerprints", "explain", "explain ids", "documents", "fingerprints", "stored", "pages"),
+    *("groups", "pairs", "count older", "delete older", "number"),
+    *("length", "mute", "mute text", "unmute", "unmute", "muted"),
+]
+
+
+def groups_of(index: Index) -> list[str]:
+    with Administrator(index).groups() as found:
+        return [repr(group) for group in found]
+
+
+def paged(index: Index) -> Iterator[str]:
+    after = None
+    while True:
+        page = index.stored_page(after=after, limit=3)
+        yield from (document.id for document in page.documents)
+        if (after := page.after) is None:
+            return
+
+
+def test_a_scope_answers_as_a_store_of_its_own(two: Two) -> None:
+    chance = random.Random(1)
+    text = Texts(chance)
+    has_past = not keeps_hints(two.shared.store)  # HBase goes by its own clock
+    for step in range(STEPS):
+        two.clock.ahead += chance.randrange(1, 1000) if has_past else 0
+        name, operation = chance.choice(NAMES), chance.choice(OPERATIONS)
+        ids = chance.sample(IDS, chance.randrange(1, 4))
+        texts = [text() for _ in ids]
+        documents = [
+            Document(each, of, {"kind": chance.choice("xy")}) for each, of in zip(ids, texts, strict=True)
+        ]
+        query = chance.choice([Query(), Query(tags={"kind": "x"})])
+        if has_past and chance.random() < 0.3:
+            query = Query(since=timedelta(seconds=3))
+        given = documents, texts, ids, query
+        found, expected = (
+            shape(asked(index, operation, given)) for index in (two.scopes[name], two.alone[name])
+        )
+        assert found == expected, (step, name, operation)
+    documents = {name: set(index) for name, index in two.alone.items()}
+    assert {name: set(index) for name, index in two.scopes.items()} == documents
+    assert any(documents.values())
+    assert rows_of([two.shared]) == rows_of(two.alone.values())
+    for index in (two.shared, *two.alone.values()):
+        report = Checker(index.store, index.profile.index_scheme, repair=False).check()
+        assert report.clean, report
+
+
+def rows_of(indexes: Any) -> int:
+    """Rows of the index table."""
+    return sum(len(part.keys) for index in indexes for part in index.store.drawers.iterate())
