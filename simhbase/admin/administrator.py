@@ -15,9 +15,12 @@ from simhbase.index import Index
 from simhbase.index.load_log import LoadState, all_loads, forget_load
 from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.reader import expired_before
+from simhbase.index.scoped import StoreOfScopes
+from simhbase.index.scopes import noted_scopes
 from simhbase.index.writer import remove_older
 from simhbase.model.moment import milliseconds
 from simhbase.model.values import Moment, Stats
+from simhbase.process.interrupt import defer_interrupts
 from simhbase.process.progress import Progress, counting, no_progress
 
 
@@ -142,6 +145,42 @@ class Administrator:
                 total += len(alive)
                 note(len(batch))
         return Removal(count, total, "documents", index.store.url)
+
+    def scopes(self) -> list[str]:
+        """The names of the scopes that were written to. Raises UsageError for a store without scopes."""
+        index = self._of_scopes()
+        index.store.refresh()
+        with index.same_tables():
+            return noted_scopes(index.store)
+
+    def drop_scope(self, name: str, *, progress: Progress = no_progress) -> int:
+        """Remove all that a scope has: documents, mute list, logs of loads. Returns the number of documents.
+
+        Reads the scope's documents alone. What is written to it meanwhile may stay, so stop its writers
+        first. progress: reports the rows read. May be stopped and repeated. Raises UsageError for a store
+        without scopes, StoreBusy if a load into the scope is running.
+        """
+        scope = self._of_scopes().within(name)
+        removed = 0
+        with counting(progress, "documents", lambda: 0) as note, scope.same_tables():
+            for load in all_loads(scope.store, scope.of):
+                forget_load(scope.store, load.name, scope.of)
+            for batch in scope.rows_after():
+                seen = {document: each.version for document, each in batch.items() if each.stored}
+                with defer_interrupts():
+                    removed += scope.delete_seen(seen)
+                note(len(batch))
+            scope.forget()
+        return removed
+
+    def _of_scopes(self) -> StoreOfScopes:
+        if isinstance(self.index, StoreOfScopes):
+            return self.index
+        raise UsageError(
+            "this is the index of a scope: open the store without one"
+            if self.index.scope
+            else f"{self.index.store.url} has no scopes"
+        )
 
     def loads(self) -> list[LoadState]:
         """List the last run of each load into the store: running, stopped or finished."""

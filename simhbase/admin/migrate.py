@@ -20,8 +20,10 @@ from simhbase.index.counts import copy_rows
 from simhbase.index.index import Index
 from simhbase.index.opening import open_index
 from simhbase.index.reader import sketches_of
+from simhbase.index.scoped import StoreOfScopes
+from simhbase.index.scopes import note_scope, noted_scopes
 from simhbase.index.stored_profile import StoredProfile, read_profile
-from simhbase.index.writer import SETTLED, Copied, DocumentBatch, Known, alive_since, batch_of, known_in
+from simhbase.index.writer import SETTLED, Copied, DocumentBatch, Known, alive_since, batch_of
 from simhbase.process.interrupt import defer_interrupts
 from simhbase.process.progress import Progress, counting, no_progress
 from simhbase.profile.profile import Profile, given_parameters
@@ -66,6 +68,7 @@ def migrate(
     profile: Profile | Mapping[str, object] | None = None,
     *,
     ttl: int | Literal["never"] | None = None,
+    scope: str | None = None,
     delete_missing: bool = False,
     agree: Agree | None = None,
     progress: Progress = no_progress,
@@ -78,6 +81,8 @@ def migrate(
     expire in the target, or "never", with which an existing target must agree. None: a new target has that of
     the source, and an existing one keeps its own, which is a warning if it differs; it is needed if the user
     may not read that of the source.
+    scope: copy the documents of a store without scopes into this scope of a store that has them. Without it a
+    store with scopes is copied as a whole, and a new target has the same scopes.
     delete_missing: also delete documents that the source does not have, except those written during this run.
     agree: called before these are deleted, with their number, which takes another pass over the target; may
     raise. progress: reports the rows read.
@@ -107,18 +112,21 @@ def migrate(
                 "do, or never",
                 parameter="ttl",
             )
-        with open_like(to, wanted, stored, documents, expiring) as target:
+        if scope is not None and stored.salt is not None:
+            raise UsageError(f"{url} has scopes itself: it is copied as a whole", parameter="scope")
+        with open_like(to, wanted, stored, documents, expiring, scope) as target:
             if ttl is not None:
                 require_ttl(target.store, expiring)
             require_fitting(source, stored, target, changed_parameters(given, wanted))
+            counts = source.counts and target.counts and scope is None
             with counting(progress, "documents", lambda: documents) as note:
-                report = Migration(source, target, delete_missing, agree, progress=note).run()
+                migration = Migration(source, target, delete_missing, agree, progress=note, counts=counts)
+                report = migration.run()
             if ttl is None and source.store.ttl() != target.store.ttl():
                 report.warnings = (_differs(source.store, target.store),)
-            if source.counts and not target.counts:
-                report.warnings += (
-                    f"{target.store.url} does not count refused claims: counts are not copied",
-                )
+            if source.counts and not counts:
+                why = "names them by scope" if target.counts else "does not count refused claims"
+                report.warnings += (f"{target.store.url} {why}: counts are not copied",)
             if report.added + report.updated >= SETTLED:
                 # Last, because it can be skipped.
                 with suppress(KeyboardInterrupt):
@@ -164,6 +172,11 @@ def require_fitting(source: Index, stored: StoredProfile, target: Index, given: 
         raise UsageError(f"{target.store.url} is the store {source.store.url} itself, or a copy of it")
     target.profile.require(given)
     stored.profile.reindexed(target.profile.parameters())
+    if target.scope is None and there.salt != stored.salt:
+        raise UsageError(
+            f"{source.store.url} and {target.store.url} have other scopes, or one of them has none: "
+            "migrate to a new store, or into a scope"
+        )
     if there.probes != stored.probes:
         raise ProfileMismatch(
             f"{source.store.url} and {target.store.url} were created by machines that compute different "
@@ -176,7 +189,7 @@ class Migration:
     """Copies documents from one index to another with the same fingerprints.
 
     progress: called with the number of rows read; copied_at_once: rows per step, for a target that changes
-    all its tables in one step.
+    all its tables in one step; counts: of refused claims are copied, too.
     """
 
     source: Index
@@ -185,6 +198,7 @@ class Migration:
     agree: Agree | None = None
     progress: Callable[[int], None] = lambda rows: None
     copied_at_once: int = COPIED_AT_ONCE
+    counts: bool = False
 
     def run(self) -> MigrationReport:
         """Copy all documents of the source."""
@@ -198,7 +212,10 @@ class Migration:
             self.progress(len(batch))
         if self.delete_missing:
             self._delete_missing(begun, report)
-        if self.source.counts and self.target.counts:
+        if isinstance(self.source, StoreOfScopes):
+            for name in noted_scopes(self.source.store):
+                note_scope(self.target.store, name)
+        if self.counts:
             for batch in self.source.store.records(MET).iterate():
                 with defer_interrupts():
                     copy_rows(batch, self.target.store)
@@ -229,18 +246,19 @@ class Migration:
         report.updated += copied.updated
         report.unchanged += copied.unchanged
         report.later += copied.later
-        self._delete({document: each.version for document, each in found.items() if not each.stored}, report)
+        if gone := {document: each.version for document, each in found.items() if not each.stored}:
+            self._delete(gone, report)
 
     def _delete(self, deleted: Mapping[str, int], report: MigrationReport) -> None:
         """Deletes what the source deleted, with the same versions: with later ones, a document that the
         source adds again could be older than its deletion here."""
-        cells = self.target.store.records("documents").get(list(map(rows.document_key, deleted)))
+        found = self.target.known(list(deleted))
         seen = {
-            document: cell.version
-            for (document, version), cell in zip(deleted.items(), cells, strict=True)
-            if cell is not None and cell.version < version
+            document: each.version
+            for (document, version), each in zip(deleted.items(), found, strict=True)
+            if each is not None and each.version < version
         }
-        report.deleted += self.target.writer.delete_seen(seen, deleted)
+        report.deleted += self.target.delete_seen(seen, deleted)
 
     def _delete_missing(self, begun: int, report: MigrationReport) -> None:
         """Deletes documents of the target from before `begun` that the source does not have."""
@@ -250,7 +268,7 @@ class Migration:
             old = {document: version for document, version in missing.items() if version < begun}
             report.too_young += len(missing) - len(old)
             with defer_interrupts():
-                report.deleted += self.target.writer.delete_seen(old)
+                report.deleted += self.target.delete_seen(old)
 
     def count_missing(self, begun: int) -> Removal:
         """Counts documents of the target from before `begun` that the source does not have, and all."""
@@ -265,8 +283,8 @@ class Migration:
         source does not have."""
         self.source.store.refresh()  # another run may have copied newer documents
         earliest = alive_since(self.source.store, begun)
-        for batch in self.target.store.records("documents").iterate():
-            there = {document: each.version for document, each in known_in(batch).items() if each.stored}
+        for batch in self.target.rows_after():
+            there = {document: each.version for document, each in batch.items() if each.stored}
             cells = self.source.store.records("documents").get(list(map(rows.document_key, there)))
             missing = {
                 document: version
@@ -286,7 +304,7 @@ def copy_documents(
         batch_of(fingerprints, profile.sketching),
         [each.entry.tags for each in documents.values()],
     )
-    return target.writer.copy(batch, [each.version for each in documents.values()])
+    return target.copy(batch, [each.version for each in documents.values()])
 
 
 def readable(batch: Sequence[Row]) -> dict[str, Known]:

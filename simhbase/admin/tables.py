@@ -23,8 +23,9 @@ from simhbase.admin.stats import sizes
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing
 from simhbase.index.index import Index
-from simhbase.index.opening import open_index, require_counts
+from simhbase.index.opening import open_index, require_counts, within
 from simhbase.index.reader import DRAWER_LIMIT
+from simhbase.index.scoped import StoreOfScopes
 from simhbase.index.stored_profile import StoredProfile, probes, read_profile, write_profile
 from simhbase.model.values import Size
 from simhbase.profile.profile import Profile, given_parameters, make_profile
@@ -130,13 +131,15 @@ def create(
     compression: str | None = None,
     ttl: int | None = None,
     counts: bool = False,
+    scoped: bool = False,
 ) -> CreatedTables:
     """Create the missing tables of a store, with a profile. May be repeated.
 
     profile: a Profile, or some of its parameters by name; an existing store must agree with it. ttl: seconds
     after which documents expire. counts: count refused claims (`StoredDocument.met`), which a store does from
-    its beginning or never. For new tables in HBase: regions: number of regions per table, or documents:
-    expected number of documents, which determines it; compression: as named by HBase, e.g. "ZSTD".
+    its beginning or never; scoped: the store has scopes (see `simhbase.open`), likewise. For new tables in
+    HBase: regions: number of regions per table, or documents: expected number of documents, which determines
+    it; compression: as named by HBase, e.g. "ZSTD".
 
     Raises UsageError for options that cannot be combined, ProfileMismatch, SchemaDiffers if a table has other
     attributes or the store does not count, TablesMissing if HBase lacks the tables and no Thrift 2 gateway is
@@ -154,10 +157,11 @@ def create(
         with closing(store):
             stored = read_profile(store)
             stored.profile.require(given)
+            stored.require(store, stored.profile, counts=counts, scoped=scoped)
             if ttl is not None and not keeps_hints(store):  # there attributes were compared
                 require_ttl(store, ttl)
     except TablesMissing:
-        store, stored = _created(place, make_profile(given), ttl, counts=counts)
+        store, stored = _created(place, make_profile(given), ttl, counts=counts, scoped=scoped)
         store.close()
         created = [url] if place.creates_itself else created
     regions_of = {each.name: each.regions for each in place.live_tables().values()}
@@ -246,31 +250,47 @@ def ddl(
     return Ddl(script, tuple(_drawer_warnings(documents, chosen)))
 
 
-def open_like(url: str, profile: Profile, like: StoredProfile, documents: int, ttl: int | None) -> Index:
+def open_like(
+    url: str,
+    profile: Profile,
+    like: StoredProfile,
+    documents: int,
+    ttl: int | None,
+    scope: str | None = None,
+) -> Index:
     """Open a store for writing that holds fingerprints of another store; missing tables are created, and
-    count refused claims if the other one does. documents: expected number, for the regions in HBase. ttl:
-    seconds after which documents expire in new tables.
+    count refused claims and have the scopes of the other one if that does. documents: expected number, for
+    the regions in HBase. ttl: seconds after which documents expire in new tables. scope: opens it within one.
 
     An existing store may have any profile. Raises the errors of `create`.
     """
     try:
-        return open_index(url)
+        return open_index(url, scope=scope)
     except TablesMissing:
         place = backend(url)
         if place.has_administrator:
             wanted = _wanted(place, documents=documents, ttl=ttl)
             place.create_tables(wanted, lambda: profile.index_scheme, counts=like.counts)
-        return Index(*_created(place, profile, ttl, like, counts=like.counts))
+        scoped = like.salt is not None or scope is not None
+        created = _created(place, profile, ttl, like, counts=like.counts, scoped=scoped)
+        index = StoreOfScopes(*created) if scoped else Index(*created)
+        return index if scope is None else within(index, scope)
 
 
 def _created(
-    place: Backend, profile: Profile, ttl: int | None, like: StoredProfile | None = None, *, counts: bool
+    place: Backend,
+    profile: Profile,
+    ttl: int | None,
+    like: StoredProfile | None = None,
+    *,
+    counts: bool,
+    scoped: bool,
 ) -> tuple[Store, StoredProfile]:
     """Opens a store for writing, creating what is missing. ttl: for an embedded store."""
     profile.require_fits_tables()
     store = place.create(counts=counts)
     try:
-        return store, write_profile(store, profile, like, ttl, counts=counts)
+        return store, write_profile(store, profile, like, ttl, counts=counts, scoped=scoped)
     except BaseException:
         store.close()
         raise

@@ -43,6 +43,7 @@ from simhbase.index.scopes import Scope
 from simhbase.index.stored_profile import StoredProfile
 from simhbase.index.tags import Tags, required_tags, tags_of
 from simhbase.index.writer import (
+    Copied,
     DocumentBatch,
     Known,
     Writer,
@@ -454,9 +455,13 @@ class Index:
     def _delete(self, ids: Sequence[str]) -> int:
         return self.writer.delete(ids)
 
-    def delete_seen(self, seen: Mapping[str, int]) -> int:
-        """Remove documents that still have the given version, by id; returns how many."""
-        return self.writer.delete_seen(seen)
+    def delete_seen(self, seen: Mapping[str, int], at: Mapping[str, int] | None = None) -> int:
+        """Remove documents that still have the given version, by id: see Writer."""
+        return self.writer.delete_seen(seen, at)
+
+    def copy(self, batch: DocumentBatch, versions: Sequence[int]) -> Copied:
+        """Store documents with the versions that they have in another store: see Writer."""
+        return self.writer.copy(batch, versions)
 
     def counters(self) -> Mapping[str, int]:
         """Counts since the index was opened, by name: operations, retries, truncated drawers etc. of HBase,

@@ -96,6 +96,11 @@ class MuteList:
         removed = frozenset(names)
         return len(removed & self._replace(removed, ()))
 
+    def remove(self) -> None:
+        """Remove the whole list."""
+        self._meta.delete([self._key])
+        self._note(())
+
     def _replace(self, removed: Set[Name], added: Iterable[Muted]) -> Set[Name]:
         """Replaces entries by compare-and-set, and drops ended ones. Returns the names before."""
         while True:

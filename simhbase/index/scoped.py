@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NoReturn
 
 from simhbase.drawers.scheme import Bounds
@@ -19,9 +20,9 @@ from simhbase.index.index import Index
 from simhbase.index.mute import MuteList, Name
 from simhbase.index.reader import Asked, Listings, Reader
 from simhbase.index.rows import Entry, document_key
-from simhbase.index.scopes import Scope
+from simhbase.index.scopes import Scope, forget_scope, note_scope
 from simhbase.index.tags import Tags
-from simhbase.index.writer import DocumentBatch, Known, known_in
+from simhbase.index.writer import Copied, DocumentBatch, Known, Writer, known_in
 from simhbase.model.values import AddReport, Explanation, Lookup, Match, Met, Muted, Query
 from simhbase.stores.base import Store
 
@@ -43,7 +44,7 @@ class StoreOfScopes(Index):
 
     _accepted = add_batch = _claim_request = claim_batch = delete = _refuse
     _find_text = find_batch = find_fingerprints = _explained = duplicates_of = _refuse
-    _documents_of = known = _live = stored_page = met = _refuse
+    _documents_of = _live = stored_page = met = _refuse
     mute = unmute = muted = hidden = _refuse
 
 
@@ -61,8 +62,15 @@ class ScopedIndex(Index):
         self._mute_list = ScopedMuteList(self.store, self.clock, scope)
         self._reader = replace(whole._reader, of=scope.of)
 
+    @cached_property
+    def writer(self) -> Writer:
+        writer = self._whole.writer
+        note_scope(self.store, self._scope.name)
+        return writer
+
     @property
     def claimer(self) -> Claimer:
+        _ = self.writer
         return self._whole.claimer
 
     def close(self) -> None:
@@ -103,8 +111,21 @@ class ScopedIndex(Index):
     def _delete(self, ids: Sequence[str]) -> int:
         return super()._delete(self._scope.ids_of(ids))
 
-    def delete_seen(self, seen: Mapping[str, int]) -> int:
-        return super().delete_seen({self._scope.id_of(document): at for document, at in seen.items()})
+    def delete_seen(self, seen: Mapping[str, int], at: Mapping[str, int] | None = None) -> int:
+        stored, versions = (
+            {self._scope.id_of(document): version for document, version in (given or {}).items()}
+            for given in (seen, at)
+        )
+        return super().delete_seen(stored, versions or None)
+
+    def copy(self, batch: DocumentBatch, versions: Sequence[int]) -> Copied:
+        return super().copy(self._scope.documents(batch), versions)
+
+    def forget(self) -> None:
+        """Remove what the scope has beside its documents: its mute list and its name. Raises ReadOnly."""
+        self._require_writable()
+        self._mute_list.remove()
+        forget_scope(self.store, self._scope.name)
 
     def _listed_under(self, fingerprints: Sequence[int], most: int) -> Listings:
         scope = self._scope

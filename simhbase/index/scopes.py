@@ -35,9 +35,12 @@ from simhbase.model.values import (
     Muted,
     Rejected,
 )
+from simhbase.stores.base import Store
+from simhbase.stores.meta import Meta
 
 MOST_IN_NAME = 64  # bytes of UTF-8
 _DOMAIN = b"simhbase scope\0"
+_NOTED = b"scope/"  # in meta; a name follows
 _VALUE_BYTES = 8
 
 
@@ -56,6 +59,22 @@ def require_scope(name: object) -> str:
             parameter="scope",
         )
     return name
+
+
+def note_scope(store: Store, name: str) -> None:
+    """Note that a scope is written to, so that scopes are listed without reading documents."""
+    meta, key = Meta(store), _NOTED + name.encode()
+    if meta.get(key) is None:
+        meta.put([(key, b"")])
+
+
+def noted_scopes(store: Store) -> list[str]:
+    """The scopes that were written to and not dropped, by name."""
+    return sorted(key.removeprefix(_NOTED).decode() for key, _ in Meta(store).under(_NOTED))
+
+
+def forget_scope(store: Store, name: str) -> None:
+    Meta(store).delete([_NOTED + name.encode()])
 
 
 @dataclass(frozen=True)

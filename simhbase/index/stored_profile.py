@@ -105,6 +105,8 @@ def write_profile(
     if counts:
         record["counts"] = True
     salt = secrets.token_bytes(SALT_BYTES) if scoped else None
+    if like is not None and like.salt is not None and scoped:
+        salt = like.salt  # the masks are in what is copied
     if salt is not None:
         record["scopes"] = salt.hex()
     value = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)

@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
+import simhbase
 from simhbase import Administrator, Document, Fingerprint, Query
 from simhbase.admin.check import Checker
-from simhbase.errors import Conflict
+from simhbase.errors import Conflict, SchemaDiffers, UsageError
 from simhbase.index import Index
+from simhbase.index.load_log import LoadLog
 from simhbase.index.scoped import StoreOfScopes
+from simhbase.index.scopes import Scope
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.profile.profile import Profile, make_profile
 from simhbase.stores import create_store
@@ -192,3 +195,95 @@ def test_a_scope_answers_as_a_store_of_its_own(two: Two) -> None:
 def rows_of(indexes: Any) -> int:
     """Rows of the index table."""
     return sum(len(part.keys) for index in indexes for part in index.store.drawers.iterate())
+
+
+def test_a_scope_is_listed_and_dropped_and_others_stay(two: Two) -> None:
+    text = Texts(random.Random(2))
+    of_all = Administrator(two.shared)
+    for name in ("a", "ax"):
+        two.scopes[name].add([(str(number), text()) for number in range(20)])
+        two.scopes[name].mute(["1"])
+        LoadLog.begin(two.shared.store, "night", "task", two.scopes[name].of)._end()
+    assert of_all.scopes() == ["a", "ax"]
+    assert len(Administrator(two.scopes["a"]).loads()) == 1
+    assert of_all.drop_scope("a") == 20
+    assert of_all.drop_scope("a") == 0
+    assert of_all.scopes() == ["ax"]
+    assert (len(two.scopes["a"]), len(two.scopes["ax"])) == (0, 20)
+    assert (two.scopes["a"].muted(), len(two.scopes["ax"].muted())) == ([], 1)
+    assert Administrator(two.scopes["a"]).loads() == []
+    assert len(Administrator(two.scopes["ax"]).loads()) == 1
+
+
+def near(index: Index, texts: Sequence[str]) -> list[list[tuple[str, float | None]]]:
+    return [sorted((match.id, match.similarity) for match in found) for found in index.find_many(texts)]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_migrate_moves_a_store_into_a_scope_and_copies_one_with_scopes(tmp_path: Path, profile: str) -> None:
+    text = Texts(random.Random(3))
+    documents = {name: [(str(number), text()) for number in range(30)] for name in ("a", "b")}
+    urls = {name: f"rocksdb:{tmp_path}/{name}" for name in (*documents, "shared", "moved")}
+    for name, some in documents.items():
+        with simhbase.open(urls[name], create=profile) as index:
+            index.add(some)
+            index.delete(["7"])
+        simhbase.migrate(urls[name], urls["shared"], scope=name)
+    changed = {"layout": "6x3"} if profile == "default" else None
+    simhbase.migrate(urls["shared"], urls["moved"], changed)
+    for url in (urls["shared"], urls["moved"]):
+        assert simhbase.check(url).clean
+        for name, some in documents.items():
+            with simhbase.open(urls[name], access="read") as one, simhbase.open(url, scope=name) as other:
+                assert sorted(one) == sorted(other)
+                texts = [each for _, each in some]
+                if url == urls["shared"] or profile != "default":
+                    assert near(other, texts) == near(one, texts)
+                assert "7" not in other
+    with simhbase.open(urls["moved"]) as whole:
+        assert Administrator(whole).scopes() == ["a", "b"]
+
+
+def test_a_store_with_scopes_is_not_mixed_with_others(tmp_path: Path) -> None:
+    scoped, plain = f"rocksdb:{tmp_path}/scoped", f"rocksdb:{tmp_path}/plain"
+    for url, scope in ((scoped, "a"), (plain, None)):
+        with simhbase.open(url, create="classic", scope=scope) as index:
+            index.add([("1", "one two three four five six")])
+    for source, target in ((scoped, plain), (plain, scoped)):
+        with pytest.raises(UsageError, match="other scopes"):
+            simhbase.migrate(source, target)
+    with pytest.raises(UsageError, match="has scopes itself"):
+        simhbase.migrate(scoped, plain, scope="b")
+    with pytest.raises(UsageError, match="has no scopes"):
+        simhbase.open(plain, scope="a")
+    with pytest.raises(SchemaDiffers, match="has no scopes"):
+        simhbase.open(plain, create="classic", scoped=True)
+    with simhbase.open(scoped) as whole, pytest.raises(UsageError, match="has scopes, and none was given"):
+        whole.find("one two three four five six")
+
+
+@pytest.mark.parametrize("name", ["", "a\x1fb", "a\n", "\x7f", "\x85", "ü" * 33, "\ud800", 1])
+def test_what_is_no_name_of_a_scope_is_refused(name: object) -> None:
+    with pytest.raises(UsageError, match="scope"):
+        simhbase.open("memory:", create="classic", scope=name)
+
+
+def test_an_id_and_its_scope_are_not_too_long() -> None:
+    with simhbase.open("memory:", create="classic", scope="s") as index:
+        words = "one two three four five six"
+        report = index.add([("x" * 1022, words), ("y" * 1023, words), ("", words)])
+    assert report.added == 1
+    assert [each.reason for each in report.rejected] == [
+        "the id and its scope have 1025 bytes in UTF-8, at most 1024 are allowed",
+        "the id is empty",
+    ]
+    assert [each.id for each in report.rejected] == ["y" * 1023, ""]
+
+
+def test_masks_are_the_known_ones() -> None:
+    scope = Scope("ü", bytes(range(16)), PROFILES["complete"].sketching)
+    assert f"{scope.value_mask:016x}" == "e55210433326fd58"
+    assert scope.sketch_mask[:8].tobytes().hex() == "fa92497826b4bc67"
+    assert scope.sketch_mask.shape == (128,)
+    other = Scope("ü", bytes(16), PROFILES["complete"].sketching)
+    assert other.value_mask != scope.value_mask
