@@ -132,7 +132,8 @@ def _complete(store: Store, profile: Profile, ttl: int | None, row: bytes) -> bo
     store.arrange(profile.index_scheme.layout)
     if not keeps_hints(store):
         meta.delete([TTL_ROW])  # left by an interrupted creation
-        meta.put([] if ttl is None else [(TTL_ROW, str(ttl).encode())])
+        if ttl is not None:
+            meta.put([(TTL_ROW, str(ttl).encode())])
     for name, each in profile.parameters().items():
         if isinstance(each, NamedContent) and getattr(each, "source", None) != JIEBA:
             meta.put(_pieces(name, each))

@@ -32,11 +32,9 @@ class Sum:
     def __init__(self) -> None:
         self._buckets = np.zeros(1 << BUCKETS, dtype=np.uint64)
 
-    def add(self, hashes: NDArray[np.uint64]) -> None:
-        np.add.at(self._buckets, _bucket(hashes), hashes)
-
-    def take_off(self, hashes: NDArray[np.uint64]) -> None:
-        np.subtract.at(self._buckets, _bucket(hashes), hashes)
+    def change(self, how: np.ufunc, hashes: NDArray[np.uint64]) -> None:
+        """Add hashes (np.add), or take them off (np.subtract)."""
+        how.at(self._buckets, _bucket(hashes), hashes)
 
     def in_doubt(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which hashes fall into a bucket that is not 0: bool (n,)."""
@@ -175,23 +173,23 @@ class Sums:
         """Add rows of the documents table; returns how many are of documents that are stored."""
         said = self.stored(batch)
         self.odd_documents |= bool(said.odd.any())
-        self.listings.add(said.hashes[said.counts])
+        self.listings.change(np.add, said.hashes[said.counts])
         return int(said.counts.sum())
 
     def put_listings(self, batch: Sequence[Row]) -> int:
         """Add rows of the fingerprints table, in key order; returns how many are readable."""
         said = self.listed(batch)
         self.odd_listings |= bool(said.odd.any())
-        self.listings.take_off(said.hashes[said.counts])
+        self.listings.change(np.subtract, said.hashes[said.counts])
         distinct = self._drawn(batch, said, self._last)
         if len(distinct):
-            self.rows.add(row_hashes(self.scheme.keys(distinct)))
+            self.rows.change(np.add, row_hashes(self.scheme.keys(distinct)))
             self._last = int(distinct.values[-1])
         return int(said.counts.sum())
 
     def put_rows(self, keys: NDArray[np.uint8]) -> None:
         """Add index rows, uint8 (n, 13)."""
-        self.rows.take_off(row_hashes(keys))
+        self.rows.change(np.subtract, row_hashes(keys))
 
     def drawers_in_doubt(self, batch: Sequence[Row], said: Stated) -> NDArray[np.uint64]:
         """Fingerprints among these listings with a suspect drawer or a lost sketch."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
+from functools import cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, get_args, get_type_hints
 
@@ -111,7 +112,14 @@ class Profile:
         """Raises UsageError for parameters that are unknown or do not apply."""
         if cls is not Profile:
             return object.__new__(cls)
-        chosen = _class_of(parameters)
+        chosen: type[Profile]
+        match parameters.get("scheme", "simhash"):
+            case "simhash":
+                chosen = SimHashProfile if parameters.get("verify") is False else VerifiedProfile
+            case "minhash":
+                chosen = MinHashProfile
+            case other:
+                raise UsageError(f"must be one of simhash, minhash, not {other!r}", parameter="scheme")
         for name in parameters.keys() - _types(chosen).keys():
             if name not in NAMES:
                 raise UsageError(f"a profile has no parameter {name!r}: use {', '.join(NAMES)}")
@@ -131,7 +139,7 @@ class Profile:
 
     def _require_types(self) -> None:
         defaults = {each.name: each.default for each in fields(self)}
-        for name, types in _types(type(self)).items():
+        for name, types in _types(type(self)).items():  # type: ignore[arg-type]  # a class can be hashed
             value = getattr(self, name)
             if name == "stop_words" or (value is None and defaults[name] is None):
                 continue
@@ -193,13 +201,7 @@ class Profile:
     @property
     def feature_options(self) -> FeatureOptions:
         """The parameters that features depend on."""
-        return FeatureOptions(
-            kind=self.features,
-            min_length=self.min_length,
-            stop_words=self.stop_words,
-            boilerplate=self.boilerplate,
-            variants=self.variants,
-        )
+        raise NotImplementedError
 
     def fingerprinter(self) -> Fingerprinter:
         """Create a fingerprinter with these parameters."""
@@ -354,7 +356,16 @@ class SimHashProfile(Profile):
 
     @property
     def feature_options(self) -> FeatureOptions:
-        return replace(super().feature_options, weights=self.weights, top=self.top, idf=self.idf)
+        return FeatureOptions(
+            kind=self.features,
+            weights=self.weights,
+            top=self.top,
+            min_length=self.min_length,
+            stop_words=self.stop_words,
+            idf=self.idf,
+            boilerplate=self.boilerplate,
+            variants=self.variants,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -453,6 +464,16 @@ class MinHashProfile(Profile):
         return MinHashScheme(bands(self.bands), self.sketching, self._threshold)
 
     @property
+    def feature_options(self) -> FeatureOptions:
+        return FeatureOptions(
+            kind=self.features,
+            min_length=self.min_length,
+            stop_words=self.stop_words,
+            boilerplate=self.boilerplate,
+            variants=self.variants,
+        )
+
+    @property
     def sketching(self) -> SketchParameters:
         sized = isinstance(self.threshold, str)
         return SketchParameters(self.slots, self.sketch_bits, sized=sized, numbered=self.same_numbers)
@@ -466,16 +487,7 @@ class MinHashProfile(Profile):
         return {name: named.get(name, value) for name, value in super()._canonical(given).items()}
 
 
-def _class_of(parameters: Mapping[str, object]) -> type[Profile]:
-    match parameters.get("scheme", "simhash"):
-        case "simhash":
-            return SimHashProfile if parameters.get("verify") is False else VerifiedProfile
-        case "minhash":
-            return MinHashProfile
-        case other:
-            raise UsageError(f"must be one of simhash, minhash, not {other!r}", parameter="scheme")
-
-
+@cache
 def _types(of: type[Profile]) -> Mapping[str, tuple[type, ...]]:
     """Accepted types of each parameter, by name."""
     hints = get_type_hints(of)
@@ -491,7 +503,8 @@ NAMES = tuple(dict.fromkeys(each.name for each in _FIELDS if each.compare))
 def make_profile(given: Mapping[str, object], preset: str = "default") -> Profile:
     """Create a profile with the given parameters, and the preset's for the others. None means the default,
     except for a threshold. Raises UsageError."""
-    _require_preset(preset)
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise UsageError(f"no preset {preset!r}: use {', '.join(PRESETS)}")
     chosen = {**PRESETS[preset], **given}
     return Profile(
         **{name: value for name, value in chosen.items() if value is not None or name == "threshold"}
@@ -514,13 +527,9 @@ def with_corpus_defaults(given: Mapping[str, object]) -> Mapping[str, object]:
     return {**(PRESETS["complete"] if "scheme" not in given else {}), **given}
 
 
-def _require_preset(preset: object) -> None:
-    if not isinstance(preset, str) or preset not in PRESETS:
-        raise UsageError(f"no preset {preset!r}: use {', '.join(PRESETS)}")
-
-
 def preset_parameters(preset: str) -> dict[str, object]:
-    """The preset's values of those parameters that any preset sets (and reach); None for the default."""
+    """The preset's values of those parameters that any preset sets (and reach); None for the default. Raises
+    UsageError if there is none of this name."""
     parameters = make_profile({}, preset).parameters()
     names = {"reach", *(name for each in PRESETS.values() for name in each)}
     found = {name: parameters[name] for name in parameters if name in names}
@@ -542,9 +551,8 @@ def given_parameters(profile: Profile | Mapping[str, object] | str | None) -> Ma
         )
     if not profile or "preset" not in profile:
         return profile or {}
-    _require_preset(profile["preset"])
     others = {name: value for name, value in profile.items() if name != "preset"}
-    return {**preset_parameters(str(profile["preset"])), **others}
+    return {**preset_parameters(cast("str", profile["preset"])), **others}
 
 
 def _described(value: object) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from simhbase.drawers.layout import Layout
@@ -44,6 +44,7 @@ class BaseStore(ABC, Generic[R]):
     multi_writer = False
     largest_commit = LARGEST_COMMIT
     _records: dict[RecordTable, R]
+    _ttl: tuple[int | None] | None = None
 
     def records(self, table: RecordTable) -> R:
         return self._records[table]
@@ -59,12 +60,10 @@ class BaseStore(ABC, Generic[R]):
 
     def ttl(self) -> int | None:
         """Seconds after which documents expire; cached."""
-        return self._ttl
-
-    @cached_property
-    def _ttl(self) -> int | None:
-        seconds = Meta(self).get(TTL_ROW)
-        return None if seconds is None else int(seconds)
+        if self._ttl is None:
+            seconds = Meta(self).get(TTL_ROW)
+            self._ttl = (None if seconds is None else int(seconds),)
+        return self._ttl[0]
 
     now = staticmethod(now)
 

@@ -79,11 +79,11 @@ class Meta:
 
 def damaged_in(rows: Sequence[Row]) -> list[bytes]:
     """The keys of the damaged ones among some rows of meta."""
-    return [key for key, cell in rows if not _is_whole(key, cell.value)]
-
-
-def _is_whole(key: bytes, value: bytes) -> bool:
-    return len(value) == _COUNTER_BYTES if key == TICKETS else is_intact(key, value)
+    return [
+        key
+        for key, cell in rows
+        if not (len(cell.value) == _COUNTER_BYTES if key == TICKETS else is_intact(key, cell.value))
+    ]
 
 
 def shown(key: bytes) -> str:

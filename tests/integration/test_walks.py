@@ -128,14 +128,14 @@ def test_a_run_meets_the_functions_of_its_walk_in_their_order(name, folder):
 
 # Functions that a call enters, once everything is imported and kept. A ceiling may only fall.
 CEILINGS = {
-    "find": 66,
-    "claim": 115,
+    "find": 65,
+    "claim": 114,
     "load": 417,
     "dedup": 320,
-    "tables create": 132,
-    "migrate": 217,
-    "check": 135,
-    "vacuum": 92,
+    "tables create": 123,
+    "migrate": 204,
+    "check": 129,
+    "vacuum": 85,
 }
 SENTENCES = (
     "The committee approved the budget after a long debate over schools.",

@@ -277,7 +277,6 @@ class Database:
         for table, keys, values in put:
             deque(map(batch.put, keys, values, repeat(self.handles[table])), maxlen=0)
         with self.writing():
-            self._ingestion.end()
             self.rdict.write(batch, WRITES)
 
     def add_files(self, index: NDArray[np.uint8], rows: Mapping[str, tuple[Strings, Strings]]) -> None:
@@ -287,9 +286,10 @@ class Database:
             self._ingestion.add(index, rows)
 
     def end_ingestion(self) -> None:
-        """Take over files left by a writer."""
-        with self.writing():
-            self._ingestion.end()
+        """Take over files left by a writer, before anything is read or written."""
+        if self._ingestion.has_left:
+            with self.writing():
+                self._ingestion.end()
 
     def copy_to(self, folder: Path) -> None:
         """Copy what is stored to a new folder, completely or not at all. Data files never change, so they are

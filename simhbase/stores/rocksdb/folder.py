@@ -33,23 +33,18 @@ def path_of(url: str) -> Path:
 def require_store(url: str, path: Path) -> None:
     """Raises TablesMissing if there is no store, or an incomplete one; StoreFailed if one was damaged."""
     with Failures("opening", url):
-        if not (path / "CURRENT").exists():
-            require_no_rows(url, path)
-            raise nothing_there(url)
-        missing = sorted(set(TABLES).difference(Rdict.list_cf(str(path), database_options())))
+        is_there = (path / "CURRENT").exists()
+        tables = Rdict.list_cf(str(path), database_options()) if is_there else []
+        missing = sorted(set(TABLES).difference(tables))
+        if missing and holds_rows(path):  # creating the store would build over them
+            raise StoreFailed(
+                f"{url} is damaged: its folder holds files with rows, but its file CURRENT (one line: the "
+                f"name of the newest MANIFEST file) or its MANIFEST file is missing or incomplete. {REMEDY}"
+            )
+    if not is_there:
+        raise nothing_there(url)
     if missing:
-        require_no_rows(url, path)
         raise TablesMissing(f"{url} lacks {', '.join(missing)}; tables create completes it")
-
-
-def require_no_rows(url: str, path: Path) -> None:
-    """Raises StoreFailed for files with rows in a folder that lacks the file or the tables that lead to them:
-    creating the store would build over them."""
-    if holds_rows(path):
-        raise StoreFailed(
-            f"{url} is damaged: its folder holds files with rows, but its file CURRENT (one line: the name "
-            f"of the newest MANIFEST file) or its MANIFEST file is missing or incomplete. {REMEDY}"
-        )
 
 
 def nothing_there(url: str) -> TablesMissing:

@@ -41,15 +41,14 @@ class Ingestion:
         self._store = folder
         self._folder = folder / _FOLDER
         self._families = families
-        self._has_left = self._folder.exists()
+        self.has_left = self._folder.exists()
 
     def end(self) -> None:
-        """Ingest files left by an earlier call or process. Every write does this first."""
-        if self._has_left:
-            for table in _ORDER:
-                self._hand_over(table)
-            shutil.rmtree(self._folder)
-            self._has_left = False
+        """Ingest files left by an earlier call or process (has_left). Every write does this first."""
+        for table in _ORDER:
+            self._hand_over(table)
+        shutil.rmtree(self._folder)
+        self.has_left = False
 
     def _hand_over(self, table: str) -> None:
         file = self._folder / table
@@ -60,7 +59,6 @@ class Ingestion:
 
     def add(self, index: NDArray[np.uint8], rows: Mapping[str, tuple[Strings, Strings]]) -> None:
         """Add distinct rows: uint8 (n, 13) of the index, keys and values of other tables."""
-        self.end()
         folder = self._store / _UNFINISHED
         shutil.rmtree(folder, ignore_errors=True)  # left by a killed process
         folder.mkdir()
@@ -73,7 +71,7 @@ class Ingestion:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        self._has_left = True
+        self.has_left = True
         _sync(self._store)
         self._families[INDEX].set_options({MERGED_FILES: str(_WAITING_FILES)})
         self.end()

@@ -300,9 +300,7 @@ class RocksRecords(LockedRecords):
         return Strings.joined(Strings.rows_of(versions.view(np.uint8).reshape(-1, self._head_bytes)), values)
 
     def _cell(self, stored: bytes) -> Cell:
-        if not self._head_bytes:
-            return Cell(stored, 0)
-        if len(stored) < self._head_bytes:  # damaged, which check tells
+        if not self._head_bytes or len(stored) < self._head_bytes:  # the latter is damaged, which check tells
             return Cell(stored, 0)
         return Cell(stored[self._head_bytes :], _VERSION.unpack_from(stored)[0])
 
@@ -334,10 +332,7 @@ class RocksRecords(LockedRecords):
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
         ranges = [(prefix, prefix) for prefix in prefixes]
         found = self._store.read(lambda database: database.rows(self._table, IN_ORDER, ranges, limit))
-        return [self._cells(rows) for rows in found]
-
-    def _cells(self, rows: Sequence[tuple[bytes, bytes]]) -> list[Row]:
-        return [(key, self._cell(stored)) for key, stored in rows]
+        return [[(key, self._cell(stored)) for key, stored in rows] for rows in found]
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
         """Rows in key order. No iterator is held between batches."""
@@ -347,7 +342,7 @@ class RocksRecords(LockedRecords):
         (rows,) = self._store.read(
             lambda database: database.rows(self._table, SCANNING, [(start, b"")], BATCH_ROWS)
         )
-        return self._cells(rows)
+        return [(key, self._cell(stored)) for key, stored in rows]
 
     def approximate_size(self) -> Size:
         return self._store.read(lambda database: database.approximate_size(self._table))
