@@ -39,6 +39,8 @@ from tests.claiming import (
 )
 from tests.simulated import Answer, Call, Server, SimulatedStore
 
+pytestmark = pytest.mark.exploration
+
 BOTH_ACCEPTED = "a and b are near and both accepted"
 a, b, c = ("a", A), ("b", B), ("c", C)
 

@@ -96,7 +96,7 @@ def test_a_text_of_a_large_cluster_lists_some_and_says_so(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["default", "complete"])
 def test_annotating_a_cluster_takes_time_linear_in_its_size(name: str) -> None:
-    """4,000 took a minute, as each listed all others."""
+    """4,000 took a minute, as each listed all others: sixteen times as long as 1,000."""
 
     def seconds(size: int) -> float:
         with simhbase.open("memory:", create=name) as index:
@@ -106,7 +106,7 @@ def test_annotating_a_cluster_takes_time_linear_in_its_size(name: str) -> None:
             index.claim_many(documents, mode="annotate")
             return process_time() - begin
 
-    assert seconds(4000) < 9 * min(seconds(1000) for _ in range(2))
+    assert seconds(2000) < 9 * min(seconds(500) for _ in range(2))
 
 
 def test_a_cluster_of_near_texts_takes_time_linear_in_its_size() -> None:
@@ -121,4 +121,4 @@ def test_a_cluster_of_near_texts_takes_time_linear_in_its_size() -> None:
             duplicates_of(index.reader, ids, found, bounds)
             return process_time() - begin
 
-    assert seconds(4000) < 9 * min(seconds(1000) for _ in range(2))
+    assert seconds(2000) < 9 * min(seconds(500) for _ in range(2))

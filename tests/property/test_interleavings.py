@@ -46,6 +46,8 @@ from tests.exploration import (
     explore,
 )
 
+pytestmark = pytest.mark.exploration
+
 CASES = {
     "one writer: add, move, delete, add again": Case(((add(X, A), add(X, B), delete(X), add(X, A)),), (5,)),
     "two writers, one id": Case(((add(X, A),), (add(X, C),)), (9, 1)),

@@ -128,12 +128,10 @@ def test_steps_of_any_size_hold_every_pair_once(name, data):
 @pytest.mark.parametrize("upper", [64, 20, 3])  # random bits above the lower ones, of which few are set
 def test_many_values_in_small_and_large_buckets_hold_every_pair_once(name, upper):
     drawn = np.random.default_rng(upper)
-    centres = (
-        drawn.integers(0, 2**64, 1500, dtype=np.uint64) >> np.uint64(64 - upper) << np.uint64(64 - upper)
-    )
-    flips = np.uint64(1) << drawn.integers(0, 64, (3000, 4), dtype=np.uint64)
+    centres = drawn.integers(0, 2**64, 600, dtype=np.uint64) >> np.uint64(64 - upper) << np.uint64(64 - upper)
+    flips = np.uint64(1) << drawn.integers(0, 64, (1200, 4), dtype=np.uint64)
     flips[drawn.random(flips.shape) < 0.5] = 0
-    values = np.concatenate([centres, drawn.choice(centres, 3000) ^ np.bitwise_xor.reduce(flips, axis=1)])
+    values = np.concatenate([centres, drawn.choice(centres, 1200) ^ np.bitwise_xor.reduce(flips, axis=1)])
     tables = None if name is None else layout(name)
     k = 3 if tables is None else tables.guarantee
     expected = [
@@ -142,7 +140,7 @@ def test_many_values_in_small_and_large_buckets_hold_every_pair_once(name, upper
         for apart in [np.bitwise_count(values[one + 1 :] ^ values[one])]
         for other in np.flatnonzero(apart <= k)
     ]
-    with patch.object(near_values, "AT_ONCE", 1000):
+    with patch.object(near_values, "AT_ONCE", 400):
         assert as_rows(pairs_within(values, k, tables)) == expected
     assert expected
 
