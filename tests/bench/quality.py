@@ -14,6 +14,7 @@ from time import perf_counter
 
 import orjson
 
+from simhbase.fingerprint.minhash import SLOTS
 from simhbase.model.thresholds import SIMILAR
 from simhbase.quality.calibration import Calibration, Figures, Goal, recommend
 from simhbase.quality.intervals import Estimate
@@ -189,7 +190,7 @@ def notes(measured: Measured, label: str) -> list[str]:
         f"intervals; a pair found is right if its similarity is {goal.right} or more. {label.capitalize()}: "
         f"of {len(measured.labelled.pairs.left):,} pairs. Rows: of a document in the index; candidates: "
         f"rows that a lookup reads among {TARGET:,} documents; largest drawer: its rows then. MinHash: "
-        "128 slots of 8 bits, similarity as estimated from them; verified: SimHash, and similarity as "
+        f"{SLOTS} slots of 8 bits, similarity as estimated from them; verified: SimHash, and similarity as "
         "estimated from a sketch of 256 slots of 2 bits.",
         f"For recall {goal.recall:g} of pairs of {goal.jaccard:g} and more with precision "
         f"{goal.precision:g}, `calibrate` recommends `{command(best)}`, which {outcome}.",

@@ -60,7 +60,7 @@ BY_LENGTH_SETTINGS: tuple[Sequence[str], Sequence[float | str]] = (
     ("32x4", "42x3"),
     (0.5, 0.6, 0.7, LOWER, RISES, "0.58-0.7"),
 )
-FEWER_SLOTS = Profile(scheme="minhash", threshold=LOWER)
+FEWER_SLOTS = Profile(scheme="minhash", slots=128, threshold=LOWER)
 FEWER_SLOTS_SETTINGS: tuple[Sequence[str], Sequence[float | str]] = (
     ("32x4",),
     (0.5, LOWER, RISES, "0.58-0.7"),

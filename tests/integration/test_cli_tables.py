@@ -39,7 +39,7 @@ def test_a_time_to_live_is_that_of_four_tables(tmp_path):
     [
         ((), Content(10**9, drawers=10, sketch_bytes=64)),
         (("--set", "layout=6x3", "--set", "verify=true"), Content(10**9, drawers=20, sketch_bytes=64)),
-        (("--set", "scheme=minhash"), Content(10**9, drawers=20, sketch_bytes=128, listed=True)),
+        (("--set", "scheme=minhash"), Content(10**9, drawers=20, sketch_bytes=256, listed=True)),
     ],
 )
 def test_regions_follow_from_documents_and_profile(tmp_path, profile, content):

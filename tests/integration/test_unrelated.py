@@ -44,15 +44,15 @@ def test_long_texts_that_are_doubled_edited_or_begin_with_boilerplate_are_found_
         if len(text) >= 1500
     ]
     boilerplate = texts[0]  # Chinese
-    edits = {
-        0.99: [text * 2 for text in texts],
-        0.95: [replaced(text, chance) for text in texts],
-        # Of texts that repeat themselves the boilerplate is a larger part.
-        0.92: [boilerplate[: len(text) * 3 // 10] + text for text in texts],
-    }
+    edits = [
+        (0.99, [text * 2 for text in texts]),
+        (0.95, [replaced(text, chance) for text in texts]),
+        # Of texts that repeat themselves the boilerplate is a larger part: 0.97 of these are similar enough.
+        (0.95, [boilerplate[: len(text) * 3 // 10] + text for text in texts]),
+    ]
     with simhbase.open("memory:", create=make_profile({}, "complete").parameters()) as index:
         index.add([(str(number), text) for number, text in enumerate(texts)])
-        for least, edited in edits.items():
+        for least, edited in edits:
             found = index.find_many(edited)
             met = [str(n) in {match.id for match in each.matches} for n, each in enumerate(found)]
             assert sum(met) >= least * len(texts)

@@ -12,6 +12,7 @@ from simhbase.errors import UsageError
 from simhbase.fingerprint.minhash import BITS, SLOTS, SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.fingerprint.sketches import fingerprints, mismatches_of, unpack
+from simhbase.profile.profile import make_profile
 from simhbase.text.features import FeatureOptions
 from simhbase.text.jaccard import shingle_sets
 from tests import reference
@@ -108,7 +109,21 @@ def test_a_text_without_shingles_leaves_the_others_as_they_are():
     found = signatures(["", "some text", "ab", "other text", ""])
     assert np.array_equal(found[[1, 3]], signatures(["some text", "other text"]))
     assert not found[[0, 2, 4]].any()
-    assert signatures([]).shape == (0, 128)
+    assert signatures([]).shape == (0, SLOTS)
+
+
+@pytest.mark.parametrize("preset", ["complete", "default"])
+def test_few_texts_below_the_threshold_match_by_their_estimate(preset):
+    scheme = make_profile({}, preset).index_scheme
+    slots, bits = scheme.sketching.slots, scheme.sketching.bits
+    most = scheme.bounds(None, None).mismatches
+
+    def matching(similarity: float) -> float:
+        differing = (1 - similarity) * (1 - 2.0**-bits)
+        return np.mean(np.random.default_rng(0).binomial(slots, differing, 100_000) <= most)
+
+    assert matching(0.58) < 0.1
+    assert matching(0.7) > 0.93
 
 
 @pytest.mark.parametrize("bits", BITS)

@@ -32,7 +32,7 @@ def hexadecimal(rows: np.ndarray) -> list[str]:
 def answers(kind: str) -> dict[str, object]:
     options = FeatureOptions(kind=kind)
     of_bits = {
-        bits: Fingerprinter(options, 64, 1, SketchParameters(bits=bits), is_minhash=True)
+        bits: Fingerprinter(options, 64, 1, SketchParameters(128, bits), is_minhash=True)
         for bits in (*BITS, 32)
     }
     sketches = {bits: each.fingerprint_many(probes()).fingerprints.sketches for bits, each in of_bits.items()}

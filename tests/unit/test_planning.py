@@ -28,7 +28,7 @@ def test_sketches_count_in_the_table_that_has_them():
     assert (simhash["fingerprints"], simhash["documents"]) == (8, 21)
     plain = Content(BILLION, drawers=20).table_bytes()
     minhash = Content.of(BILLION, MinHashProfile().index_scheme).table_bytes()
-    assert minhash["fingerprints"] - plain["fingerprints"] == 128 * BILLION
+    assert minhash["fingerprints"] - plain["fingerprints"] == 256 * BILLION
     assert minhash["documents"] == plain["documents"]
 
 

@@ -140,7 +140,7 @@ def test_a_profile_says_what_applies_to_its_scheme_alone():
     described = Profile(scheme="minhash").describe()
     assert not {"k", "layout", "bits", "weights", "top", "idf", "verify"} & described.keys()
     assert (described["features"], described["slots"], described["bands"]) == (
-        *("chars:growing", 128),
+        *("chars:growing", 256),
         "20x5",
     )
     with pytest.raises(ProfileMismatch, match="k does not apply to scheme minhash"):
@@ -180,7 +180,7 @@ def test_a_rising_threshold_brings_the_features_and_bands_that_it_is_made_for(st
         stored.require({"threshold": 0.7})
     with pytest.raises(ProfileMismatch, match=r"threshold is 0\.65, not 0\.52-0\.7"):
         Profile(scheme="minhash").require({"threshold": "0.52-0.7"})
-    assert make_profile({"slots": 128, "threshold": "0.52-0.7"}, "short") == profile
+    assert make_profile({"threshold": "0.52-0.7"}, "short") == profile
 
 
 def test_a_threshold_that_rises_goes_from_the_one_to_the_other():
@@ -440,7 +440,7 @@ def test_an_idf_beyond_all_measure_is_refused():
         {"scheme": "minhash", "top": 64},
         {"scheme": "minhash", "verify": True},
         {"scheme": "minhash", "bands": "6"},
-        {"scheme": "minhash", "bands": "20x7"},
+        {"scheme": "minhash", "bands": "20x13"},
         {"scheme": "minhash", "bands": "60x1"},
         {"scheme": "minhash", "threshold": 0},
         {"scheme": "minhash", "threshold": "low"},
