@@ -32,6 +32,7 @@ from simhbase.model.thresholds import SIMILAR
 from simhbase.process.slices import Numbers, bounded_slices
 from simhbase.process.spool import Spool, SpooledRows
 from simhbase.profile.profile import (
+    CORPUS_SLOTS,
     TABLE_BITS,
     Profile,
     given_parameters,
@@ -73,7 +74,8 @@ class MatchCriteria:
         chosen = make_profile(given)
         scheme = chosen.index_scheme
         if isinstance(scheme, MinHashScheme) and min_similarity and given.get("bands") is None:
-            scheme = replace(scheme, bands=_bands_for_corpus(min_similarity, scheme.sketching.slots))
+            slots = min(scheme.sketching.slots, CORPUS_SLOTS)
+            scheme = replace(scheme, bands=_bands_for_corpus(min_similarity, slots))
         # With a reach, results depend on the layout, so it must not change.
         any_layout &= isinstance(scheme, SimHashScheme) and scheme.reach <= scheme.k
         bounds = scheme.bounds(None, None) if min_similarity is None else scheme.loose_bounds(min_similarity)

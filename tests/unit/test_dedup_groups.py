@@ -164,7 +164,7 @@ def crowded(n: int) -> tuple[FingerprintBatch, np.ndarray]:
 
 
 def all_near(batch: FingerprintBatch, alike: np.ndarray, least: float) -> np.ndarray:
-    scheme = Profile(scheme="minhash").index_scheme
+    scheme = Profile(scheme="minhash", slots=128).index_scheme
     one, other = np.triu_indices(len(batch), 1)
     near = scheme.bounds(None, None).verified(scheme.sketching, batch.sketches, one, batch.sketches, other)[1]
     segments = scheme.segments(batch)
@@ -189,7 +189,7 @@ def test_groups_of_crowds_are_those_of_all_pairs(least):
         part[part == part[j]] = part[i]
     names = np.column_stack([np.arange(n, dtype=np.uint64)] * 2)
     exact = ExactSimilarity(least, names, lambda a, b: alike[np.minimum(a, b), np.maximum(a, b)])
-    scheme = Profile(scheme="minhash").index_scheme
+    scheme = Profile(scheme="minhash", slots=128).index_scheme
     matcher = Matcher(batch, scheme, scheme.bounds(None, None), exact)
     assert stars(matcher).representative.tolist() == star.tolist()
     assert groups(matcher).first.tolist() == [np.flatnonzero(part == each)[0] for each in part]
@@ -209,7 +209,10 @@ def test_a_cluster_of_near_texts_costs_a_comparison_for_each(monkeypatch, groupi
         return verified(bounds, sketching, a, left, b, right)
 
     monkeypatch.setattr(Bounds, "verified", counted)
-    batch, scheme = FingerprintBatch(fingerprints(sketches), sketches), Profile(scheme="minhash").index_scheme
+    batch, scheme = (
+        FingerprintBatch(fingerprints(sketches), sketches),
+        Profile(scheme="minhash", slots=128).index_scheme,
+    )
     names = np.column_stack([np.arange(n, dtype=np.uint64)] * 2)
     exact = ExactSimilarity(0.5, names, lambda left, right: np.ones(len(left))) if compares_texts else None
     tracemalloc.start()
@@ -223,7 +226,7 @@ def test_a_cluster_of_near_texts_costs_a_comparison_for_each(monkeypatch, groupi
 
 def minhashed(n: int, folder: Path, *, compares_texts: bool) -> tuple[Groups, int]:
     """Groups of random sketches on disk, two in a thousand alike, and the most memory that they took."""
-    chance, scheme = np.random.default_rng(n), Profile(scheme="minhash").index_scheme
+    chance, scheme = np.random.default_rng(n), Profile(scheme="minhash", slots=128).index_scheme
     values = np.empty(n, dtype=np.uint64)
     with (
         closing(SpooledRows(folder, np.empty((0, 128), np.uint8))) as sketches,
