@@ -203,7 +203,8 @@ def test_a_scope_is_listed_and_dropped_and_others_stay(two: Two) -> None:
     for name in ("a", "ax"):
         two.scopes[name].add([(str(number), text()) for number in range(20)])
         two.scopes[name].mute(["1"])
-        LoadLog.begin(two.shared.store, "night", "task", two.scopes[name].of)._end()
+        with LoadLog.begin(two.shared.store, "night", "task", two.scopes[name].of):
+            pass
     assert of_all.scopes() == ["a", "ax"]
     assert len(Administrator(two.scopes["a"]).loads()) == 1
     assert of_all.drop_scope("a") == 20
