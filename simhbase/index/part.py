@@ -17,7 +17,11 @@ class Part:
     def keys(self, whole: int = 8) -> tuple[bytes, bytes]:
         """First key of the range, and the key after its last (empty at the end). whole: length of a key
         prefix that must not be split, at most 8 bytes."""
-        return _position(self.number - 1, self.of)[:whole], _position(self.number, self.of)[:whole]
+        first, behind = (
+            b"" if number in (0, self.of) else ((number << 64) // self.of).to_bytes(8)[:whole]
+            for number in (self.number - 1, self.number)
+        )
+        return first, behind
 
 
 WHOLE = Part()
@@ -32,7 +36,3 @@ def part_of(given: Part | tuple[int, int]) -> Part:
     except TypeError:
         pass
     raise UsageError(f"must be a pair like (1, 100), the first of 100 parts, not {given!r}", parameter="part")
-
-
-def _position(number: int, of: int) -> bytes:
-    return b"" if number in (0, of) else ((number << 64) // of).to_bytes(8)

@@ -128,14 +128,14 @@ def test_a_run_meets_the_functions_of_its_walk_in_their_order(name, folder):
 
 # Functions that a call enters, once everything is imported and kept. A ceiling may only fall.
 CEILINGS = {
-    "find": 65,
-    "claim": 113,
+    "find": 64,
+    "claim": 112,
     "load": 417,
     "dedup": 320,
-    "tables create": 123,
-    "migrate": 206,
-    "check": 129,
-    "vacuum": 85,
+    "tables create": 120,
+    "migrate": 203,
+    "check": 126,
+    "vacuum": 83,
 }
 SENTENCES = (
     "The committee approved the budget after a long debate over schools.",

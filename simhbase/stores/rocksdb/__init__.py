@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rocksdict import Rdict
 
-from simhbase.errors import StoreFailed, TablesMissing
+from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.stores.backend import Backend
 from simhbase.stores.base import MET, Access, NoteDamage
 from simhbase.stores.rocksdb.database import Failures, open_writer
@@ -28,7 +28,6 @@ from simhbase.stores.rocksdb.folder import (
     make_folder,
     make_room,
     nothing_there,
-    path_of,
     require_store,
     sync_name,
 )
@@ -50,8 +49,19 @@ class RocksBackend(Backend):
     folder: Path
 
     def __init__(self, url: str) -> None:
+        """Raises UsageError if there is no path, or RocksDB cannot open it."""
         super().__init__(url)
-        self.folder = path_of(url)
+        path, _, _ = url.removeprefix("rocksdb:").partition("?")
+        if not path:
+            raise UsageError(f"no store {url!r}: give its folder, e.g. rocksdb:simhbase.db")
+        # Shells do not expand a tilde after a scheme. Absolute, as the working folder may change.
+        self.folder = Path(path).expanduser().absolute()
+        try:
+            str(self.folder).encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(
+                f"the path of {url!r} is not UTF-8, which RocksDB needs: give the store another folder"
+            ) from error
 
     @property
     def absolute_url(self) -> str:
@@ -79,7 +89,12 @@ class RocksBackend(Backend):
         try:
             store = self.open(access)
         except TablesMissing:
-            store = self._make(access)
+            make_folder(self.url, self.folder)
+            options = database_options()
+            options.create_if_missing(True)
+            options.create_missing_column_families(True)
+            memory = memory_for(self.url, holds_filters=access != "append")
+            store = RocksStore(self.url, open_writer(self.url, self.folder, options, memory))
         if counts:
             try:
                 store.database.add_table(MET)
@@ -87,14 +102,6 @@ class RocksBackend(Backend):
                 store.close()
                 raise
         return store
-
-    def _make(self, access: Access) -> RocksStore:
-        make_folder(self.url, self.folder)
-        options = database_options()
-        options.create_if_missing(True)
-        options.create_missing_column_families(True)
-        memory = memory_for(self.url, holds_filters=access != "append")
-        return RocksStore(self.url, open_writer(self.url, self.folder, options, memory))
 
     def _require_whole(self, memory: Memory) -> None:
         """Raises StoreFailed if files of a store are lost or damaged: opened for writing, it would delete
@@ -124,7 +131,7 @@ class RocksBackend(Backend):
         return [self.url]
 
     def copy(self, folder: str) -> None:
-        copied = path_of(f"rocksdb:{folder}")
+        copied = RocksBackend(f"rocksdb:{folder}").folder
         require_store(self.url, self.folder)
         make_room(self.folder, copied)
         with closing(self.open("write")) as store:

@@ -11,7 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -55,14 +55,11 @@ _NOT_WRITTEN = re.compile(r"While (fsync|fdatasync|sync_file_range|appending)")
 
 
 @dataclass(slots=True)
-class Failures:
+class Failures(AbstractContextManager["Failures"]):
     """Converts the bare Exceptions of rocksdict to simhbase errors, which say what was being done."""
 
     doing: str
     url: str
-
-    def __enter__(self) -> None:
-        pass
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

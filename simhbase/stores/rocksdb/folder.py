@@ -14,22 +14,6 @@ from simhbase.stores.rocksdb.note import NOTE, REMEDY
 from simhbase.stores.rocksdb.options import CONFIGURATION, TABLES, database_options
 
 
-def path_of(url: str) -> Path:
-    """The folder in a URL. Raises UsageError if there is none, or RocksDB cannot open it."""
-    path, _, _ = url.removeprefix("rocksdb:").partition("?")
-    if not path:
-        raise UsageError(f"no store {url!r}: give its folder, e.g. rocksdb:simhbase.db")
-    # Shells do not expand a tilde after a scheme. Absolute, as the working folder may change.
-    folder = Path(path).expanduser().absolute()
-    try:
-        str(folder).encode()
-    except UnicodeEncodeError as error:
-        raise UsageError(
-            f"the path of {url!r} is not UTF-8, which RocksDB needs: give the store another folder"
-        ) from error
-    return folder
-
-
 def require_store(url: str, path: Path) -> None:
     """Raises TablesMissing if there is no store, or an incomplete one; StoreFailed if one was damaged."""
     with Failures("opening", url):
