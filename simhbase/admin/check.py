@@ -257,7 +257,7 @@ class Checker:
             report.listings += sums.put_listings(batch)
             self.progress(len(batch))
         for found in self.store.drawers.iterate():
-            sums.put_rows(found.keys)
+            sums.rows.change(np.subtract, row_hashes(found.keys))
             report.index_rows += len(found.keys)
             self.progress(len(found.keys))
         return sums

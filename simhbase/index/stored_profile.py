@@ -62,7 +62,7 @@ def probe_answers(fingerprinter: Fingerprinter) -> list[str | None]:
     digits = fingerprinter.bits // 4
     return [
         f"{to_int(value):0{digits}x}" if reason is None else None
-        for value, reason in zip(found.values, found.reasons, strict=True)
+        for value, reason in zip(found.fingerprints.values, found.reasons, strict=True)
     ]
 
 

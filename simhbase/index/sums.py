@@ -187,10 +187,6 @@ class Sums:
             self._last = int(distinct.values[-1])
         return int(said.counts.sum())
 
-    def put_rows(self, keys: NDArray[np.uint8]) -> None:
-        """Add index rows, uint8 (n, 13)."""
-        self.rows.change(np.subtract, row_hashes(keys))
-
     def drawers_in_doubt(self, batch: Sequence[Row], said: Stated) -> NDArray[np.uint64]:
         """Fingerprints among these listings with a suspect drawer or a lost sketch."""
         distinct = self._drawn(batch, said, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -33,11 +33,14 @@ def defer_interrupts() -> Iterator[None]:
         came.append(number)
 
     _came.append(came)
-    with _handled_by(note):
-        try:
-            yield
-        finally:
-            _came.pop()
+    before = {number: signal.signal(number, note) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        _came.pop()
+        for number, former in before.items():
+            if former is not None:  # None: not set by Python
+                signal.signal(number, former)
     for first in came[:1]:
         signal.raise_signal(first)
 
@@ -47,14 +50,3 @@ def ignore_interrupts() -> None:
     if threading.current_thread() is threading.main_thread():
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
-
-
-@contextmanager
-def _handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    before = {number: signal.signal(number, handler) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, former in before.items():
-            if former is not None:  # None: not set by Python
-                signal.signal(number, former)

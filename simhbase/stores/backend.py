@@ -77,7 +77,8 @@ class Backend(ABC):
             raise UsageError(
                 f"only for tables in HBase, and {self.url} is not an HBase store", parameter=name
             )
-        require_valid_ttl(wanted.get("ttl"))
+        if "ttl" in wanted:
+            require_valid_ttl(wanted["ttl"])
 
     def create_tables(
         self, wanted: Mapping[str, Any], scheme: Callable[[], Scheme], *, counts: bool
@@ -115,7 +116,8 @@ class Backend(ABC):
 
 
 def require_valid_ttl(ttl: object) -> None:
-    """Raises UsageError for a time to live that is no number of seconds, or too long; None is none."""
-    if ttl is None or (isinstance(ttl, int) and not isinstance(ttl, bool) and 1 <= ttl <= MOST_TTL):
-        return
-    raise UsageError(f"must be a whole number of seconds from 1 to {MOST_TTL}, not {ttl!r}", parameter="ttl")
+    """Raises UsageError for a time to live that is no number of seconds, or too long."""
+    if isinstance(ttl, bool) or not isinstance(ttl, int) or not 1 <= ttl <= MOST_TTL:
+        raise UsageError(
+            f"must be a whole number of seconds from 1 to {MOST_TTL}, not {ttl!r}", parameter="ttl"
+        )

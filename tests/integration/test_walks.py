@@ -132,9 +132,9 @@ CEILINGS = {
     "claim": 112,
     "load": 417,
     "dedup": 320,
-    "tables create": 120,
-    "migrate": 203,
-    "check": 126,
+    "tables create": 118,
+    "migrate": 202,
+    "check": 124,
     "vacuum": 83,
 }
 SENTENCES = (

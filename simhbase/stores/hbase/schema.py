@@ -79,7 +79,8 @@ class Options:
             raise UsageError(
                 f"must be one of {', '.join(COMPRESSIONS)}, not {self.compression!r}", parameter="compression"
             )
-        require_valid_ttl(self.ttl)
+        if self.ttl is not None:
+            require_valid_ttl(self.ttl)
 
     def regions_of(self, table: str) -> int:
         """Initial number of regions of a table."""

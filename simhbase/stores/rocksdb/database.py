@@ -121,7 +121,7 @@ class Database:
         self._writes = writes
         self.options = options
         self.memory = memory
-        self._identity = _identity(folder)
+        self._identity = _identity(folder) if writes else ()
         self.rdict = rdict
         self.families = {table: rdict.get_column_family(table) for table in TABLES}
         self.handles = {table: rdict.get_column_family_handle(table) for table in TABLES}
