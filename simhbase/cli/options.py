@@ -194,6 +194,8 @@ store_option = option(
     envvar=STORE_VARIABLE,
 )
 
+scope_option = option("--scope NAME", "Within this scope of a store that has scopes.", group="Store")
+
 
 def profile_options(function: Function) -> Function:
     """Adds `--profile` and `--set`; the command takes `profile`, the parameters given by them."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simhbase.cli.options import command, option, store_option
+from simhbase.cli.options import command, option, scope_option, store_option
 from simhbase.cli.output import message
 from simhbase.errors import SimhbaseError, UsageError
 
@@ -22,6 +22,7 @@ Examples:
 """
 )
 @store_option
+@scope_option
 @option("--host HOST", "Address to listen on.", default="127.0.0.1")
 @option("--port PORT", "Port to listen on; 0: any free port.", type=click.IntRange(0, 65535), default=PORT)
 @option(
@@ -32,7 +33,8 @@ Examples:
 )
 @option(
     "--token-file FILE",
-    "Access tokens: lines of 'read TOKEN' and 'write TOKEN'; reloaded when it changes.",
+    "Access tokens: lines of 'read TOKEN' and 'write TOKEN', of a store with scopes each with scope=NAME; "
+    "reloaded when it changes.",
     type=click.Path(dir_okay=False, path_type=Path),
 )
 @option("--read-only", "Serve only lookups; other processes can write.")
@@ -70,6 +72,7 @@ Examples:
 )
 def serve(
     url: str,
+    scope: str | None,
     host: str,
     port: int,
     workers: int,
@@ -115,6 +118,7 @@ def serve(
             seconds=timeout,
             receive_seconds=timeout,
         ),
+        scope,
     )
     with listen(host, port) as listening:
         run(settings, listening, workers, log_level, message)

@@ -15,7 +15,9 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from simhbase.errors import UsageError
 from simhbase.index import Index
+from simhbase.index.scoped import StoreOfScopes
 from simhbase.model import wire
 from simhbase.online import asked, openapi
 from simhbase.online.around import Around
@@ -33,8 +35,14 @@ PAGE = Path(__file__).parent / "page"
 def create_app(index: Index, settings: Settings, metrics: ServiceMetrics) -> ASGIApp:
     """The ASGI application for an index, which it closes on shutdown. metrics: also receives the index's
     measurements. Raises UsageError for an invalid token file."""
+    scoped = isinstance(index, StoreOfScopes)
+    if scoped and settings.token_file is None:
+        raise UsageError(
+            f"{index.store.url} has scopes: give --scope to serve one, or --token-file with the scope of "
+            "each token"
+        )
+    tokens = None if settings.token_file is None else Tokens(settings.token_file, scoped=scoped)
     service = Service(index, settings, metrics)
-    tokens = None if settings.token_file is None else Tokens(settings.token_file)
     bodies = Bodies(settings.limits.bodies * settings.limits.body_bytes)
     routes: list[BaseRoute] = []
     for path, endpoints in groupby(ENDPOINTS, lambda endpoint: endpoint.path):
@@ -78,15 +86,16 @@ class Answering:
 
     async def answer(self, request: Request) -> Response:
         """Answer a request. Raises HTTPException, ClientDisconnect, and the service's errors."""
-        endpoint = self._endpoint
-        who = request.client.host if request.client else ""
+        endpoint, service = self._endpoint, self._service
+        source.set(request.client.host if request.client else "")
         if self._tokens is not None and endpoint.role is not None:
-            who = self._tokens.require(request.headers.get("authorization", ""), endpoint.role)
+            token = self._tokens.require(request.headers.get("authorization", ""), endpoint.role)
+            source.set(token.digest)
+            service = service.within(token.scope)
         request.scope["is_stranger"] = self._tokens is not None and endpoint.role is None
-        source.set(who)
         with self._bodies.holding() as hold:
             given = await self._given(request, hold)
-            value: object = await unless_gone(request, endpoint.call(self._service, *given))
+            value: object = await unless_gone(request, endpoint.call(service, *given))
         if isinstance(value, bytes):
             return Response(value, headers={"Content-Type": CONTENT_TYPE})
         return Response(wire.encode(value, **self._before), media_type=JSON)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from functools import partial
@@ -17,7 +17,7 @@ from simhbase.process.joining import Turns
 T = TypeVar("T")
 
 # On whose behalf a request is answered: a token, or an address where there are none. They take turns.
-source: ContextVar[str] = ContextVar("source", default="")
+source: ContextVar[Hashable] = ContextVar("source", default="")
 
 
 class Calls:

@@ -83,5 +83,5 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/status", Service.status, "read", None, answers.Status),
     Endpoint("GET", "/healthz", Service.healthz, None, None, answers.Alive),
     Endpoint("GET", "/readyz", Service.readyz, None, None, answers.Alive),
-    Endpoint("GET", "/metrics", Service.numbers, "read", None, bytes),
+    Endpoint("GET", "/metrics", Service.numbers, "metrics", None, bytes),
 )

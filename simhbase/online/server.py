@@ -36,7 +36,7 @@ def open_app(settings: Settings) -> ASGIApp:
     """Open the store for a process of the service. Raises the errors of `simhbase.open`."""
     sys.setswitchinterval(SWITCH_SECONDS)
     metrics = ServiceMetrics()
-    index = open_index(settings.store, access=settings.access, metrics=metrics)
+    index = open_index(settings.store, access=settings.access, metrics=metrics, scope=settings.scope)
     try:
         return create_app(index, settings, metrics)
     except BaseException:

@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -15,7 +16,7 @@ from typing import Literal
 
 import simhbase
 from simhbase.admin import Administrator
-from simhbase.admin.stats import estimated_documents
+from simhbase.admin.stats import documents_in
 from simhbase.errors import Overloaded
 from simhbase.index import Index
 from simhbase.model.moment import of_text
@@ -68,6 +69,19 @@ class Service:
         self._counted: tuple[float, datetime, Stats] | None = None  # monotonic time, time, size
         self._is_warned = False  # in the log, of short texts
         self._claims_since: dict[object, float] = {}
+        self._scopes: dict[str, Service] = {}
+
+    def within(self, scope: str | None) -> Service:
+        """The service of a scope, by the queues and threads of this one, in which each source has its turns;
+        None: this one."""
+        if scope is None:
+            return self
+        if scope not in self._scopes:
+            self._scopes[scope] = service = copy(self)
+            service._lookups = self._lookups.within(scope)
+            service._index = service._lookups.index
+            service._counted = None
+        return self._scopes[scope]
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:
@@ -153,10 +167,10 @@ class Service:
         return await self._grouping.run(self._groups, given)
 
     def _groups(self, given: asked.GroupsRequest) -> answers.GroupList:
-        most = self._limits.grouped
-        if (documents := estimated_documents(self._index.store)) > most:
+        most, what = self._limits.grouped, "scope" if self._index.scope else "store"
+        if (documents := documents_in(self._index)) > most:
             raise TooLarge(
-                f"the store has about {documents:,} documents, and at most {most:,} are grouped for a "
+                f"the {what} has about {documents:,} documents, and at most {most:,} are grouped for a "
                 "request: run 'simhbase groups'"
             )
         since, administrator = _time(given.since), Administrator(self._index)

@@ -49,7 +49,8 @@ class Settings:
 
     store: its URL; access: "read" serves only lookups; token_file: None allows everybody who can connect;
     hosts: without tokens, accepted names of this service, so that pages of other sites in a local browser
-    cannot use it; proxies: networks whose X-Forwarded-For names the client.
+    cannot use it; proxies: networks whose X-Forwarded-For names the client; scope: of a store with scopes, to
+    serve this one; None: each token has its own.
     """
 
     store: str
@@ -58,3 +59,4 @@ class Settings:
     hosts: tuple[str, ...] = LOOPBACK_NAMES
     proxies: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    scope: str | None = None

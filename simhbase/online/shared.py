@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from time import monotonic
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from simhbase.errors import Overloaded, TimedOut, UsageError
 from simhbase.index import Index
 from simhbase.index.reader import IDS_LIMIT
+from simhbase.index.scoped import StoreOfScopes
 from simhbase.index.tags import required_tags
 from simhbase.metrics import timed
 from simhbase.model.values import Lookup, Query
@@ -33,9 +35,9 @@ READERS = 1
 Answers = list[Lookup]
 
 
-# Lookups of one read have in common the method of Index, the query, and how many documents it lists for a
+# Lookups of one read have in common the index, its method, the query, and how many documents it lists for a
 # fingerprint.
-_Request = QueuedRequest[tuple[str, Query, int | None], Answers]
+_Request = QueuedRequest[tuple[Index, str, Query, int | None], Answers]
 
 
 class SharedLookups:
@@ -74,6 +76,15 @@ class SharedLookups:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def within(self, scope: str) -> SharedLookups:
+        """Lookups within a scope, by the queue and the readers of these, which are of a store with scopes;
+        closing one closes both. Raises UsageError."""
+        if not isinstance(self.index, StoreOfScopes):
+            raise UsageError(f"{self.index.store.url} has no scopes", parameter="scope")
+        other = copy(self)
+        other.index = self.index.within(scope)
+        return other
 
     def close(self) -> None:
         """Return when all accepted lookups are answered; may be called twice. The index stays open."""
@@ -169,7 +180,7 @@ class SharedLookups:
         self._scheme.bounds(query.k, query.min_similarity)  # raises UsageError here, in the caller's thread
         own = replace(query, tags=dict(required_tags(query.tags)))  # the caller may change the tags
         listed = records.tolist() if isinstance(records, np.ndarray) else list(records)
-        kind = method, own, near_limit
+        kind = self.index, method, own, near_limit
         requests = [
             _Request(kind=kind, records=part, source=source, weight=weight)
             for part, weight in _parts(listed, self._largest_batch)
@@ -249,8 +260,9 @@ class SharedLookups:
     def _answer(self, requests: Sequence[_Request]) -> None:
         """Answers requests of one kind by one read, or separately if one of them causes an error."""
         records = [record for request in requests for record in request.records]
-        method, query, most = requests[0].kind
-        index = self.index if most is None else self.index.listing(min(most, IDS_LIMIT), most)
+        index, method, query, most = requests[0].kind
+        if most is not None:
+            index = index.listing(min(most, IDS_LIMIT), most)
         try:
             answers = iter(getattr(index, method)(records, query))
         except Exception as error:

@@ -158,7 +158,7 @@ def await_logged(service: Service, text: str) -> None:
         (None, "cannot be read"),
         ("", "has no tokens"),
         ("# nothing\n", "has no tokens"),
-        ("admin 0123456789abcdef\n", "line 1: must be 'read TOKEN' or 'write TOKEN'"),
+        ("admin 0123456789abcdef\n", "line 1: must be 'read TOKEN', 'write TOKEN' or 'metrics TOKEN'"),
         ("read\n", "line 1: must be 'read TOKEN'"),
         ("write short\n", "line 1: a token needs at least 16 characters"),
     ],

@@ -1,0 +1,114 @@
+"""Token files: what a line means, and which lines are refused as their meaning is not certain."""
+
+from pathlib import Path
+
+import pytest
+
+from simhbase.errors import UsageError
+from simhbase.online.tokens import Role, Token, read_tokens
+
+FIRST, SECOND = "0123456789abcdef", "fedcba9876543210"
+
+
+def read(folder: Path, *lines: str, scoped: bool = True) -> list[tuple[Role, str | None]]:
+    """Role and scope of each token."""
+    path = folder / "tokens"
+    path.write_text("\n".join(lines))
+    return [(token.role, token.scope) for token in read_tokens(path, scoped=scoped)]
+
+
+@pytest.mark.parametrize(
+    ("behind", "scope"),
+    [
+        ("scope=acme", "acme"),
+        ("  \t scope=acme  ", "acme"),
+        ("scope=acme # the crawlers of tenant=7", "acme"),
+        ("scope=ünï/7:x=y", "ünï/7:x=y"),
+        ('scope="acme corp"', "acme corp"),
+        ('scope="acme corp" # theirs', "acme corp"),
+        ('scope="#1"', "#1"),
+        ('scope="a\\"b"', 'a"b'),
+        (f"scope={'x' * 64}", "x" * 64),
+    ],
+)
+def test_a_scope_stands_behind_the_token(tmp_path: Path, behind: str, scope: str) -> None:
+    assert read(tmp_path, f"read {FIRST} {behind}") == [("read", scope)]
+
+
+@pytest.mark.parametrize(
+    ("behind", "problem"),
+    [
+        ("", "the store has scopes: add the one of the token"),
+        ("tenant=acme", "the store has scopes: add the one of the token"),
+        ("# scope=acme", "its comment mentions a scope"),
+        ("theirs scope=acme", "its comment mentions a scope"),
+        ("scope acme", "its comment mentions a scope"),
+        ("scope: acme", "its comment mentions a scope"),
+        ("scope =acme", "its comment mentions a scope"),
+        ("SCOPE=acme", "its comment mentions a scope"),
+        ("scope=acme scope=other", "behind a scope, a comment begins with #"),
+        ("scope=acme # not scope=other", "its comment mentions a scope"),
+        ("scope=acme corp", "behind a scope, a comment begins with #"),
+        ("scope=acme\u3000corp", "behind a scope, a comment begins with #"),
+        ("scope=acme#theirs", "put a name with # in quotes"),
+        ("scope=#theirs", "put a name with # in quotes"),
+        ("scope= acme", "behind a scope, a comment begins with #"),
+        ("scope=", "is not a valid name of a scope"),
+        ('scope=""', "is not a valid name of a scope"),
+        ('scope="acme', "is no string of JSON"),
+        ('scope="acme"corp', "put a space behind the name"),
+        ('scope="a\\nb"', "is not a valid name of a scope"),
+        ('scope="\\ud800"', "is not a valid name of a scope"),
+        (f"scope={'x' * 65}", "is not a valid name of a scope"),
+    ],
+)
+def test_what_a_reader_could_take_for_something_else_is_refused(
+    tmp_path: Path, behind: str, problem: str
+) -> None:
+    with pytest.raises(UsageError, match=problem) as refused:
+        read(tmp_path, f"write {SECOND} scope=acme", f"read {FIRST} {behind}")
+    assert "line 2: " in str(refused.value)
+    assert FIRST not in str(refused.value)
+
+
+def test_a_field_before_the_token_is_not_taken_for_the_token(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="line 1: must be 'read TOKEN'"):
+        read(tmp_path, f"read scope=a-tenant-of-ours {FIRST}", scoped=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (f"read {FIRST} scope=acme", "what is served has no scopes"),
+        (f"read {FIRST} all scopes", "its comment mentions a scope"),
+    ],
+)
+def test_without_scopes_no_token_has_one(tmp_path: Path, line: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        read(tmp_path, line, scoped=False)
+
+
+def test_one_token_has_one_scope_and_the_role_that_allows_most(tmp_path: Path) -> None:
+    both = f"write {FIRST} scope=a", f"read {FIRST} scope=a"
+    assert read(tmp_path, *both) == read(tmp_path, *reversed(both)) == [("write", "a")]
+    with pytest.raises(UsageError, match="line 2: a line before has this token with another scope"):
+        read(tmp_path, f"write {FIRST} scope=a", f"read {FIRST} scope=b")
+    with pytest.raises(UsageError, match="line 2: a line before has this token with another scope"):
+        read(tmp_path, f"metrics {FIRST}", f"read {FIRST} scope=b")
+
+
+def test_metrics_are_of_all_scopes(tmp_path: Path) -> None:
+    assert read(tmp_path, f"metrics {FIRST} the dashboard") == [("metrics", None)]
+    with pytest.raises(UsageError, match="metrics are of all scopes: leave scope= out"):
+        read(tmp_path, f"metrics {FIRST} scope=acme")
+    allowed: dict[tuple[Role, str | None], str] = {
+        ("metrics", None): "metrics",
+        ("read", None): "metrics read",
+        ("write", None): "metrics read write",
+        ("read", "a"): "read",
+        ("write", "a"): "read write",
+    }
+    roles: tuple[Role, ...] = ("metrics", "read", "write")
+    for (role, scope), expected in allowed.items():
+        token = Token(b"", role, scope)
+        assert [each for each in roles if token.includes(each)] == expected.split()
