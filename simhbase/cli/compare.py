@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from simhbase.cli.inputs import input_options, shown
-from simhbase.cli.options import command, option, profile_options, store_option, text_option
+from simhbase.cli.options import command, option, profile_options, scope_option, store_option, text_option
 from simhbase.cli.output import Output, json_option
 from simhbase.cli.queries import print_explanations
 from simhbase.errors import NoFingerprint, UsageError
@@ -34,6 +34,7 @@ Examples:
 """
 )
 @store_option
+@scope_option
 @text_option("Compare this text. Repeatable.", "Texts and documents")
 @option(
     "--id ID",
@@ -48,6 +49,7 @@ Examples:
 def compare(
     inputs: Inputs,
     url: str,
+    scope: str | None,
     texts: Sequence[str],
     ids: Sequence[str],
     profile: Mapping[str, object],
@@ -68,6 +70,8 @@ def compare(
         )
     source = click.get_current_context().get_parameter_source("url")
     if not ids and source is not ParameterSource.COMMANDLINE:
+        if scope is not None:
+            raise UsageError("is one of a store: give --store, whose profile is used", parameter="scope")
         from simhbase.profile.comparison import compare as compare_texts
 
         _show(compare_texts(texts[0], texts[1], profile), output)
@@ -75,7 +79,7 @@ def compare(
 
     from simhbase.index import open_index
 
-    with open_index(url, access="read") as index:
+    with open_index(url, access="read", scope=scope) as index:
         index.profile.require(profile)
         if not ids:
             _show(index.compare(texts[0], texts[1]), output)

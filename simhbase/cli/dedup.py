@@ -68,6 +68,7 @@ Examples:
 @profile_options
 @grouping_options
 @option("--against URL", "Also remove duplicates of the documents in this store.", group="Groups")
+@option("--scope NAME", "Within this scope of --against.", group="Groups")
 @input_options(fingerprints=True, by_source="the files and folders given", tables=True)
 @output_option("--unique", "Write kept documents here (.jsonl, .csv, .tsv, .parquet).")
 @option(

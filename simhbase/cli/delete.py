@@ -14,7 +14,7 @@ import click
 import orjson
 
 from simhbase.cli.consent import Consent, consent_options
-from simhbase.cli.options import command, converted, option, past, store_option
+from simhbase.cli.options import command, converted, option, past, scope_option, store_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.corpus.fields import require_one_value
 from simhbase.errors import BadInput, UsageError
@@ -32,6 +32,7 @@ NAMED = 10  # missing ids to show
 @command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @store_option
+@scope_option
 @option(
     "--ids-file FILE",
     "File of ids, one per line, or of JSON lines with an id; - is standard input.",
@@ -49,6 +50,7 @@ def delete(
     ids_file: str | None,
     older_than: datetime | None,
     url: str,
+    scope: str | None,
     consent: Consent,
     output: Output,
 ) -> None:
@@ -70,7 +72,7 @@ def delete(
         raise UsageError("--older-than applies to all documents: leave out ids and --ids-file")
     if older_than is None and not ids and ids_file is None:
         raise UsageError("nothing to delete: give ids, --ids-file or --older-than")
-    with open_index(url, access="read" if consent.dry_run else "write") as index:
+    with open_index(url, access="read" if consent.dry_run else "write", scope=scope) as index:
         if older_than is not None:
             _delete_older(older_than, index, consent, output)
         else:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simhbase.cli.inputs import end, input_options
-from simhbase.cli.options import command, min_similarity_option, option, profile_options, store_option
+from simhbase.cli.options import (
+    command,
+    min_similarity_option,
+    option,
+    profile_options,
+    scope_option,
+    store_option,
+)
 from simhbase.cli.output import Output, json_option, message
 from simhbase.model.thresholds import RIGHT
 
@@ -40,6 +47,7 @@ Examples:
 )
 @min_similarity_option("Count only matches of this Jaccard similarity, estimated by sketches.", "Evaluation")
 @store_option
+@scope_option
 @profile_options
 @input_options()
 @json_option

@@ -19,6 +19,7 @@ from simhbase.cli.options import (
     ids_limit_option,
     min_similarity_option,
     option,
+    scope_option,
     since_option,
     store_option,
     tag_option,
@@ -52,6 +53,7 @@ Examples:
 """
 )
 @store_option
+@scope_option
 @text_option("Look up this text. Repeatable.", "Queries")
 @option("--id ID", "Look up this document. Repeatable.", name="ids", group="Queries", multiple=True)
 @fingerprint_option("Look up this fingerprint. Repeatable.", "Queries")
@@ -80,6 +82,7 @@ Examples:
 def find(
     inputs: Inputs,
     url: str,
+    scope: str | None,
     texts: Sequence[str],
     ids: Sequence[str],
     fingerprints: Sequence[str],
@@ -113,7 +116,7 @@ def find(
 
     with (
         inputs.noting_rejects() as rejects,
-        open_index(url, access="read", drawer_limit=drawer_limit, ids_limit=ids_limit) as index,
+        open_index(url, access="read", drawer_limit=drawer_limit, ids_limit=ids_limit, scope=scope) as index,
     ):
         if min_similarity and (missing := index.profile.index_scheme.missing(min_similarity)):
             message(missing)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simhbase.cli.options import command, option, since_option, store_option, tag_option
+from simhbase.cli.options import command, option, scope_option, since_option, store_option, tag_option
 from simhbase.cli.output import Output, closeness, local_time, message, results_option, times_met
 from simhbase.model.moment import since_epoch
 from simhbase.model.values import Group
@@ -26,6 +26,7 @@ Examples:
 """,
 )
 @store_option
+@scope_option
 @option(
     "--min-size N",
     "Only groups of at least N documents.",
@@ -44,6 +45,7 @@ Examples:
 @results_option
 def groups(
     url: str,
+    scope: str | None,
     min_size: int,
     chains: bool,  # an option
     since: datetime | None,
@@ -60,7 +62,7 @@ def groups(
     from simhbase.index import open_index
 
     with (
-        open_index(url, access="read") as index,
+        open_index(url, access="read", scope=scope) as index,
         Administrator(index).groups(
             min_size, since=since, tags=tags, chains=chains, progress=show_progress
         ) as found,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from simhbase.cli.options import command, since_option, store_option, tag_option
+from simhbase.cli.options import command, scope_option, since_option, store_option, tag_option
 from simhbase.cli.output import Output, results_option, times_met
 from simhbase.model.values import StoredDocument
 
@@ -18,11 +18,12 @@ Examples:
 """,
 )
 @store_option
+@scope_option
 @since_option("Documents")
 @tag_option("Only documents with this tag. Repeatable: with all of them.", "Documents")
 @results_option
 def list(  # noqa: A001  # the command's name
-    url: str, since: datetime | None, tags: Mapping[str, str], output: Output
+    url: str, scope: str | None, since: datetime | None, tags: Mapping[str, str], output: Output
 ) -> None:
     """List the documents of a store.
 
@@ -32,7 +33,7 @@ def list(  # noqa: A001  # the command's name
     """
     from simhbase.index import open_index
 
-    with open_index(url, access="read") as index:
+    with open_index(url, access="read", scope=scope) as index:
         output.records(index.stored(since, tags), _lines)
 
 

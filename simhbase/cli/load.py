@@ -14,6 +14,7 @@ from simhbase.cli.options import (
     option,
     pairs,
     profile_options,
+    scope_option,
     seconds,
     store_option,
     tag_option,
@@ -34,6 +35,7 @@ Examples:
 """
 )
 @store_option
+@scope_option
 @profile_options
 @option("--unique-only", "Store only documents without a stored match.", group="Documents")
 @min_similarity_option("With --unique-only: minimum Jaccard similarity of a duplicate.", "Documents")

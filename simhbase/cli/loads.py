@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from simhbase.cli.options import Group, option, store_option
+from simhbase.cli.options import Group, option, scope_option, store_option
 from simhbase.cli.output import Output, json_option, local_time
 from simhbase.errors import UsageError
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group, invoke_without_command=True)
 @store_option
+@scope_option
 @json_option
 @click.pass_context
-def loads(context: click.Context, url: str, output: Output) -> None:
+def loads(context: click.Context, url: str, scope: str | None, output: Output) -> None:
     """List the loads into a store.
 
     Shows the last run of each. To resume a load that was stopped or killed, run the same command again. Loads
@@ -34,7 +35,7 @@ def loads(context: click.Context, url: str, output: Output) -> None:
                 f"put --store after {context.invoked_subcommand}: simhbase loads forget NAME --store URL"
             )
         return
-    with open_index(url, access="read") as index:
+    with open_index(url, access="read", scope=scope) as index:
         found = Administrator(index).loads()
     output.rows([_values(state) for state in found])
     if not found:
@@ -44,9 +45,10 @@ def loads(context: click.Context, url: str, output: Output) -> None:
 @loads.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @store_option
+@scope_option
 @option("--finished", "Forget all finished loads.")
 @json_option
-def forget(names: tuple[str, ...], finished: bool, url: str, output: Output) -> None:
+def forget(names: tuple[str, ...], finished: bool, url: str, scope: str | None, output: Output) -> None:
     """Forget loads, so that they start over.
 
     Stored documents stay.
@@ -56,7 +58,7 @@ def forget(names: tuple[str, ...], finished: bool, url: str, output: Output) -> 
 
     if not names and not finished:
         raise UsageError("give the names of loads, or --finished: simhbase loads lists them")
-    with open_index(url) as index:
+    with open_index(url, scope=scope) as index:
         known = Administrator(index).loads()
         if missing := sorted(set(names).difference(state.name for state in known)):
             raise UsageError(f"no load {', '.join(map(repr, missing))}: simhbase loads lists them")

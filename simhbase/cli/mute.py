@@ -16,6 +16,7 @@ from simhbase.cli.options import (
     fingerprint_option,
     future,
     option,
+    scope_option,
     store_option,
     typed_fingerprints,
 )
@@ -40,6 +41,7 @@ def mute() -> None:
 @mute.command(short_help="Add documents or fingerprints to the mute list.")
 @_ids_argument
 @store_option
+@scope_option
 @fingerprint_option("Mute all documents with this fingerprint, also future ones. Repeatable.")
 @fingerprint_base_option()
 @option(
@@ -54,6 +56,7 @@ def add(
     until: datetime | None,
     note: str,
     url: str,
+    scope: str | None,
     output: Output,
 ) -> None:
     """Add documents or fingerprints to the mute list.
@@ -64,7 +67,7 @@ def add(
     values = typed_fingerprints(fingerprints, fingerprint_base)
     from simhbase.index import open_index
 
-    with open_index(url) as index:
+    with open_index(url, scope=scope) as index:
         added = index.mute(ids, values, until, note)
         not_stored = index.not_stored(ids)
         output.summary({"added": added, "not_stored": not_stored, "muted": len(index.muted())})
@@ -73,6 +76,7 @@ def add(
 @mute.command(short_help="Remove documents or fingerprints from the mute list.")
 @_ids_argument
 @store_option
+@scope_option
 @fingerprint_option("A muted fingerprint. Repeatable.")
 @fingerprint_base_option()
 @consent_options()
@@ -82,6 +86,7 @@ def remove(
     fingerprints: Sequence[str],
     fingerprint_base: Base | None,
     url: str,
+    scope: str | None,
     consent: Consent,
     output: Output,
 ) -> None:
@@ -95,7 +100,7 @@ def remove(
     from simhbase.admin.removal import Removal
     from simhbase.index import open_index
 
-    with open_index(url, access="read" if consent.dry_run else "write") as index:
+    with open_index(url, access="read" if consent.dry_run else "write", scope=scope) as index:
         muted = index.muted()
         going = [each for each in muted if each.id in ids or each.fingerprint in values]
         if consent.dry_run:
@@ -108,12 +113,13 @@ def remove(
 
 @mute.command("list")
 @store_option
+@scope_option
 @json_option
-def list_(url: str, output: Output) -> None:
+def list_(url: str, scope: str | None, output: Output) -> None:
     """List muted documents and fingerprints, oldest first."""
     from simhbase.index import open_index
 
-    with open_index(url, access="read") as index:
+    with open_index(url, access="read", scope=scope) as index:
         entries = index.muted()
     output.rows(entries)
     if not entries:

@@ -13,6 +13,7 @@ from simhbase.cli.options import (
     min_similarity_option,
     option,
     profile_options,
+    scope_option,
     since_option,
     tag_option,
 )
@@ -39,6 +40,7 @@ Examples:
     f"Minimum Jaccard similarity of texts; 0: compare none. [default: the profile's threshold, or {SIMILAR}]"
 )
 @option("--store URL", "The documents of this store, by its profile.", name="url", group="Store")
+@scope_option
 @since_option("Store")
 @tag_option("Only documents with this tag. Repeatable: with all of them.", "Store")
 @input_options(fingerprints=True)
@@ -46,6 +48,7 @@ Examples:
 def pairs(
     inputs: Inputs,
     url: str | None,
+    scope: str | None,
     profile: Mapping[str, object],
     min_similarity: float | None,
     since: datetime | None,
@@ -61,8 +64,8 @@ def pairs(
     SIMHBASE_STORE is ignored: give --store for the documents of a store.
     """
     if url is None:
-        if since or tags:
-            raise UsageError("--since and --tag are for the documents of a store: give --store")
+        if since or tags or scope:
+            raise UsageError("--scope, --since and --tag are for the documents of a store: give --store")
         _of_corpus(inputs, profile, min_similarity, output)
     elif inputs.paths or profile or min_similarity is not None:
         raise UsageError(
@@ -70,7 +73,7 @@ def pairs(
             "--min-similarity, or --store"
         )
     else:
-        _of_store(url, since, tags, output)
+        _of_store(url, scope, since, tags, output)
 
 
 def _of_corpus(
@@ -84,12 +87,14 @@ def _of_corpus(
     end(found.counts, inputs)
 
 
-def _of_store(url: str, since: datetime | None, tags: Mapping[str, str], output: Output) -> None:
+def _of_store(
+    url: str, scope: str | None, since: datetime | None, tags: Mapping[str, str], output: Output
+) -> None:
     from simhbase.admin import Administrator
     from simhbase.index import open_index
 
     with (
-        open_index(url, access="read") as index,
+        open_index(url, access="read", scope=scope) as index,
         Administrator(index).pairs(since=since, tags=tags, progress=show_progress) as found,
     ):
         tell(found, f"{found.documents:,} documents")

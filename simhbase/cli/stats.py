@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simhbase.cli.options import command, converted, option, part, store_option
+from simhbase.cli.options import command, converted, option, part, scope_option, store_option
 from simhbase.cli.output import Output, json_option
 from simhbase.errors import UsageError
 from simhbase.process.progress import show_progress
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 @command()
 @store_option
+@scope_option
 @option("--exact", "Count every row instead of using estimates.")
 @option(
     "--hot N",
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 )
 @option("--part I/N", "With --hot: read only part I of N.", callback=converted(part))
 @json_option
-def stats(url: str, exact: bool, most: int | None, part: Part | None, output: Output) -> None:
+def stats(
+    url: str, scope: str | None, exact: bool, most: int | None, part: Part | None, output: Output
+) -> None:
     """Count documents, index rows and bytes of a store.
 
     Bytes are estimates; so are row counts of large stores, without --exact. Drawer sizes come from a sample
@@ -41,12 +44,16 @@ def stats(url: str, exact: bool, most: int | None, part: Part | None, output: Ou
 
     if part is not None and most is None:
         raise UsageError("--part needs --hot: other figures are for the whole store")
-    with open_index(url, access="read") as index:
+    with open_index(url, access="read", scope=scope) as index:
         found = asdict(Administrator(index).stats(exact))
         if most is not None:
             hot = Administrator(index).hot(most, part=part or WHOLE, progress=show_progress)
             found["hot_fingerprints"] = [
-                {"fingerprint": f"{each.fingerprint:016x}", "documents": each.documents}
+                {
+                    **({} if each.scope is None else {"scope": each.scope}),
+                    "fingerprint": f"{each.fingerprint:016x}",
+                    "documents": each.documents,
+                }
                 for each in hot.fingerprints
             ]
             found["hot_drawers"] = [

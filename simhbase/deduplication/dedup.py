@@ -58,6 +58,7 @@ def dedup(
     date_unit: DateUnit | None = None,
     chains: bool = False,
     against: str | None = None,
+    scope: str | None = None,
     unique: str | Path | None = None,
     duplicates: str | Path | None = None,
     evidence: str | Path | None = None,
@@ -84,6 +85,7 @@ def dedup(
     date_unit: DateUnit | None = None,
     chains: bool = False,
     against: str | None = None,
+    scope: str | None = None,
     duplicates: str | Path | None = None,
     evidence: str | Path | None = None,
     keep_rejected: bool = False,
@@ -108,6 +110,7 @@ def dedup(
     date_unit: DateUnit | None = None,
     chains: bool = False,
     against: str | None = None,
+    scope: str | None = None,
     unique: str | Path | None = None,
     duplicates: str | Path | None = None,
     evidence: str | Path | None = None,
@@ -149,9 +152,10 @@ def dedup(
     dates. Without these such dates are refused. chains: groups are connected components of matches;
     otherwise a representative and its matches.
 
-    against: URL of a store, which is not changed. Documents that match a stored one with another id are its
-    duplicates, and only the others are grouped. The profile is the store's. As texts are not stored, sketches
-    give the similarity, with the minimum `min_similarity`; without sketches only fingerprints decide.
+    against: URL of a store, which is not changed; scope: within which it is opened. Documents that match a
+    stored one with another id are its duplicates, and only the others are grouped. The profile is the
+    store's. As texts are not stored, sketches give the similarity, with the minimum `min_similarity`; without
+    sketches only fingerprints decide.
 
     unique: file for the kept documents (JSON lines, or rows in .csv, .tsv and .parquet); duplicates: file for
     the others with their representatives, groups and places (JSON lines); evidence: file with the reasons:
@@ -177,13 +181,15 @@ def dedup(
         raise UsageError("is for files: the report on rows has them as `frame`", parameter="unique")
     if keep_rejected and not unique and inputs.rows is None:
         raise UsageError("needs a file of unique documents (unique)", parameter="keep_rejected")
+    if scope is not None and against is None:
+        raise UsageError("is one of the store `against`: give both", parameter="scope")
     if count_field is not None:
         _require_countable(count_field, inputs, unique)
     require_written(unique)
     inputs.require_outputs(unique, duplicates, evidence)
     start = monotonic()
     with ExitStack() as stack:
-        stored = None if against is None else _StoredMatches(stack, against, profile, min_similarity)
+        stored = None if against is None else _StoredMatches(stack, against, scope, profile, min_similarity)
         used = stored.profile if stored else profile
         criteria, least = MatchCriteria.exact(
             used, min_similarity, of_texts=options.fingerprint_field is None
@@ -287,11 +293,12 @@ class _StoredMatches:
         self,
         stack: ExitStack,
         url: str,
+        scope: str | None,
         profile: Profile | Mapping[str, object] | None,
         min_similarity: float | None,
     ) -> None:
         # Read all of large drawers, too: no stored match may be missed.
-        index = stack.enter_context(open_index(url, access="read", drawer_limit=None))
+        index = stack.enter_context(open_index(url, access="read", drawer_limit=None, scope=scope))
         index.profile.require(given_parameters(profile))
         _ = index.fingerprinter
         self.profile = index.profile

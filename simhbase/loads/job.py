@@ -35,6 +35,7 @@ class Load:
 
     inputs: Inputs
     store: str
+    scope: str | None = None
     profile: Profile | Mapping[str, object] | None = None
     unique_only: bool = False
     min_similarity: float | None = None

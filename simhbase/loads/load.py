@@ -116,6 +116,7 @@ def load(
     store: str,
     profile: Profile | Mapping[str, object] | None = None,
     *,
+    scope: str | None = None,
     unique_only: bool = False,
     min_similarity: float | None = None,
     skip_existing: bool = False,
@@ -133,8 +134,9 @@ def load(
     """Fingerprint documents and store them. Documents whose id is stored already are replaced.
 
     inputs: paths, or an Inputs with options. store: URL, as for `open`; an embedded store that does not exist
-    is created, and removed again if nothing is stored. profile: of a new store; an existing one must agree
-    with it, or with the parameters given by name. unique_only: store only documents without a match in the
+    is created, and removed again if nothing is stored. scope: of a store with scopes, as a new one is then.
+    profile: of a new store; an existing one must agree with it, or with the parameters given by name.
+    unique_only: store only documents without a match in the
     store, and remove a stored document whose new text is a duplicate. min_similarity: minimum similarity of
     duplicates. skip_existing: skip documents whose id is stored. tags: names and values for all documents;
     tag_fields: names of further tags, and the fields or columns with their values (records without these are
@@ -176,6 +178,7 @@ def loading(job: Load) -> Iterator[LoadReport]:
             lambda: open_for_load(
                 job.store,
                 job.profile,
+                scope=job.scope,
                 unique_only=job.unique_only,
                 min_similarity=job.min_similarity,
                 fingerprint_field=job.inputs.options.fingerprint_field,
@@ -541,6 +544,7 @@ def open_for_load(
     url: str,
     profile: Profile | Mapping[str, object] | None,
     *,
+    scope: str | None = None,
     unique_only: bool,
     min_similarity: float | None = None,
     fingerprint_field: str | None = None,
@@ -555,7 +559,7 @@ def open_for_load(
     given = given_parameters(profile)
     access: Access = "write" if unique_only else "append"
     try:
-        index = open_index(url, access=access)
+        index = open_index(url, access=access, scope=scope)
     except TablesMissing:
         if backend(url).on_server:
             raise
@@ -563,7 +567,7 @@ def open_for_load(
             given = without_sketches(given)
         made = make_profile(given)
         _require_fitting_profile(made, min_similarity, fingerprint_field)
-        return open_index(url, create=made, access=access), True
+        return open_index(url, create=made, access=access, scope=scope), True
     try:
         index.profile.require(given)
         _require_fitting_profile(index.profile, min_similarity, fingerprint_field)

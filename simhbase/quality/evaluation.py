@@ -57,6 +57,7 @@ def evaluate(
     inputs: Inputs | str | Path | Sequence[str | Path] | None = None,
     *,
     store: str | None = None,
+    scope: str | None = None,
     profile: Profile | Mapping[str, object] | None = None,
     min_similarity: float | None = None,
     right: float = RIGHT,
@@ -68,22 +69,24 @@ def evaluate(
     a profile, or some of its parameters by name. A found pair is right if its exact Jaccard similarity is
     `right` or more (of growing shingles; of pairs of characters if half of the texts have at most 140
     characters).
-    store: URL of a store in which to look up the documents of the pairs instead. Then precision counts only
-    labelled pairs, and only k of the profile can be given. min_similarity: minimum similarity of matches,
-    estimated by sketches.
+    store: URL of a store in which to look up the documents of the pairs instead; scope: within it. Then
+    precision counts only labelled pairs, and only k of the profile can be given. min_similarity: minimum
+    similarity of matches, estimated by sketches.
 
     Raises UsageError for invalid arguments, before anything is read; BadInput for unknown ids;
     TooManyRejects; for a store, the errors of `simhbase.open`.
     """
     if (inputs is None) == (store is None):
         raise UsageError("give either inputs (documents to compare) or a store")
+    if scope is not None and store is None:
+        raise UsageError("is one of a store, and files are compared", parameter="scope")
     if store is not None:
         given = dict(given_parameters(profile))
         query = Query(given.pop("k", None), min_similarity)  # type: ignore[arg-type]  # lookups check it
         labels = read_labels(Path(pairs))
         if given:
             raise UsageError(f"the store has its own profile: leave out {', '.join(given)}, or give files")
-        with open_index(store, access="read") as index:
+        with open_index(store, access="read", scope=scope) as index:
             return evaluate_store(index, labels, query, right)
     assert inputs is not None
     inputs = Inputs.of(inputs)
