@@ -4,9 +4,11 @@ import gzip
 import json
 import multiprocessing
 import random
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -67,8 +69,8 @@ def claim_by(
             note("end", [(each.id, each.outcome, each.match and each.match.id) for each in claims])
 
 
-def claim(url: str, worker: int, documents: Sequence[Given], path: Path) -> None:
-    with open_index(url) as index:
+def claim(url: str, worker: int, documents: Sequence[Given], path: Path, scope: str | None = None) -> None:
+    with open_index(url, scope=scope) as index:
 
         def ask(some: list[Given]) -> list[Claim]:
             values = np.array([value for _, value in some], dtype=np.uint64)
@@ -78,9 +80,11 @@ def claim(url: str, worker: int, documents: Sequence[Given], path: Path) -> None
         claim_by(ask, worker, documents, path)
 
 
-def claim_and_stay(url: str, worker: int, documents: Sequence[Given], path: Path) -> None:
+def claim_and_stay(
+    url: str, worker: int, documents: Sequence[Given], path: Path, scope: str | None = None
+) -> None:
     """The same; the first worker does not end by itself, so that it can be killed at any time."""
-    claim(url, worker, documents, path)
+    claim(url, worker, documents, path, scope)
     if worker == 0:
         time.sleep(PATIENCE)
 
@@ -158,10 +162,12 @@ class Fleet:
         return [answer for path in self.paths for answer in answers_in(path)]
 
 
-def assert_no_near_pair(url: str, documents: Sequence[tuple[str, int]]) -> dict[str, int]:
+def assert_no_near_pair(
+    url: str, documents: Sequence[tuple[str, int]], scope: str | None = None
+) -> dict[str, int]:
     """Compares all that is stored with each other, and returns it."""
     ids = [document for document, _ in documents]
-    with open_index(url, access="read") as index:
+    with open_index(url, access="read", scope=scope) as index:
         found = zip(ids, index.fingerprints(ids), strict=True)
         stored = {document: value for document, value in found if value is not None}
         assert Checker(index.store, index.profile.index_scheme).check().clean
@@ -169,10 +175,12 @@ def assert_no_near_pair(url: str, documents: Sequence[tuple[str, int]]) -> dict[
     return stored
 
 
-def assert_right(url: str, documents: Sequence[tuple[str, int]], answers: Sequence[Answer]) -> int:
+def assert_right(
+    url: str, documents: Sequence[tuple[str, int]], answers: Sequence[Answer], scope: str | None = None
+) -> int:
     """Checks a history against what is stored; returns how many documents are."""
     fingerprints = dict(documents)
-    stored = assert_no_near_pair(url, documents)
+    stored = assert_no_near_pair(url, documents, scope)
     accepted = {answer.id for answer in answers if answer.outcome == "accepted"}
     unanswered = {answer.id for answer in answers if answer.outcome is None}
     assert accepted <= stored.keys() <= accepted | unanswered
@@ -186,6 +194,27 @@ def assert_right(url: str, documents: Sequence[tuple[str, int]], answers: Sequen
             assert (fingerprints[answer.id] ^ stored[answer.match]).bit_count() <= K, answer
             assert begun[answer.match] <= answer.end, f"{answer}: of what nobody had claimed"
     return len(stored)
+
+
+def assert_scopes_claim_apart(url: str, given: Sequence[tuple[str, int]], size: int, folder: Path) -> None:
+    """Claims the same documents, in groups of `size`, in two scopes at once, while a worker of one of them is
+    killed: each has what it would have alone."""
+    documents = [each for start in range(size) for each in given[start::size]]
+    scopes = "a", "ab"
+    works = partial(claim_and_stay, scope="a"), partial(claim, scope="ab")
+    fleets = [
+        Fleet(work, url, documents, folder / scope, 2) for work, scope in zip(works, scopes, strict=True)
+    ]
+    for fleet in fleets:
+        fleet.start()
+    fleets[0].wait_for(0.3, worker=0)
+    fleets[0].processes[0].kill()
+    assert [fleet.join() for fleet in fleets] == [[-signal.SIGKILL, 0], [0, 0]]
+    groups = len(given) // size
+    for fleet, scope in zip(fleets, scopes, strict=True):
+        stored = assert_right(url, given, fleet.answers(), scope)
+        assert groups / 2 <= stored < len(given)
+    assert {answer.outcome for answer in fleets[1].answers()} == {"accepted", "duplicate"}
 
 
 def texts_of(corpus: str, most: int) -> Iterator[tuple[str, str]]:

@@ -34,6 +34,7 @@ from tests.claimed import (
     Given,
     assert_no_near_pair,
     assert_right,
+    assert_scopes_claim_apart,
     claim,
     claim_and_stay,
     claim_by,
@@ -79,6 +80,13 @@ def test_of_many_processes_none_keeps_a_near_pair_and_a_dead_one_stops_nobody(ur
     assert groups <= assert_right(url, documents, [*fleet.answers(), *again.answers()]) < len(documents)
     answered = {answer.id for answer in again.answers() if answer.outcome}
     assert answered == {document for document, _ in documents}
+
+
+def test_a_killed_worker_of_one_scope_stops_nobody_in_another(hbase_cluster, tmp_path):
+    url = hbase_cluster.empty_store("scopes")
+    with closing(open_store(url, "write")) as store:
+        write_profile(store, Profile(verify=False), scoped=True)
+    assert_scopes_claim_apart(url, list(clusters(20, 6)), 6, tmp_path)
 
 
 def test_two_unique_loads_at_once_keep_no_near_pair(url, tmp_path):

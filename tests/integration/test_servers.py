@@ -20,7 +20,14 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store, open_store
-from tests.claimed import Fleet, assert_no_near_pair, assert_right, claim_and_stay, clusters
+from tests.claimed import (
+    Fleet,
+    assert_no_near_pair,
+    assert_right,
+    assert_scopes_claim_apart,
+    claim_and_stay,
+    clusters,
+)
 from tests.command_line import COMMAND, documents, environment, fingerprints, result, run, texts
 from tests.postgresql import PostgreSQL
 from tests.redis import Redis
@@ -136,6 +143,12 @@ def test_of_many_processes_none_keeps_a_near_pair_and_a_dead_one_stops_nobody(
     fleet.processes[0].kill()
     assert fleet.join() == [-signal.SIGKILL, 0, 0, 0]
     assert 150 <= assert_right(url, given, fleet.answers()) < len(given)
+
+
+def test_a_killed_worker_of_one_scope_stops_nobody_in_another(server: Server, tmp_path: Path) -> None:
+    url = server.empty_store("scopes")
+    simhbase.open(url, create=Profile(verify=False), scoped=True).close()
+    assert_scopes_claim_apart(url, list(clusters(60, 8)), 8, tmp_path)
 
 
 def test_two_unique_loads_at_once_keep_no_near_pair(url: str, tmp_path: Path) -> None:
