@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from simhbase.admin.groups import StoredGroups, stored_groups
-from simhbase.admin.hot import Hot, hottest
+from simhbase.admin.hot import Hot, hottest, with_scopes
 from simhbase.admin.pairs import StoredPairs, stored_pairs
 from simhbase.admin.removal import Removal
-from simhbase.admin.stats import estimated_documents, measure
+from simhbase.admin.stats import documents_in, measure, measure_scope
 from simhbase.errors import UsageError
 from simhbase.index import Index
 from simhbase.index.load_log import LoadState, all_loads, forget_load
@@ -31,10 +31,16 @@ class Administrator:
     index: Index
 
     def stats(self, exact: bool = False) -> Stats:
-        """Measure the index by the store's estimates, or exactly, which reads every row."""
-        index = self._whole("measures")
+        """Measure the index by the store's estimates, or exactly, which reads every row.
+
+        Within a scope: its documents are counted, or estimated from some of them if it has many. Index rows
+        are those of its fingerprints; bytes are its documents' share of the store's.
+        """
+        index = self.index
         index.store.refresh()
         with index.same_tables():
+            if index.scope is not None:
+                return measure_scope(index, exact=exact)
             return measure(index.store, index.profile.index_scheme, exact, index.clock())
 
     def hot(
@@ -47,16 +53,13 @@ class Administrator:
         """
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise UsageError(f"must be a whole number from 1 on, not {most!r}", parameter="most")
-        chosen, index = part_of(part), self._whole("hot fingerprints and drawers")
+        chosen, index = part_of(part), self.index
+        if index.scope is not None:
+            raise UsageError("hot fingerprints and drawers are those of a whole store", parameter="scope")
         index.store.refresh()
         with index.same_tables():
-            return hottest(index.store, most, chosen, progress)
-
-    def _whole(self, what: str) -> Index:
-        """The index, unless it is within a scope: raises UsageError. what: that are of whole stores."""
-        if self.index.scope is not None:
-            raise UsageError(f"{what} are those of a whole store: leave it out", parameter="scope")
-        return self.index
+            found = hottest(index.store, most, chosen, progress)
+            return with_scopes(found, index) if isinstance(index, StoreOfScopes) else found
 
     def groups(
         self,
@@ -124,7 +127,7 @@ class Administrator:
     def documents(self, least: int, *, progress: Progress = no_progress) -> int:
         """Number of stored documents: the store's estimate if it is more than `least`, else exact, which
         reads the documents table."""
-        estimate = 0 if self.index.scope else estimated_documents(self.index.store)
+        estimate = documents_in(self.index)
         return estimate if estimate > least else self._counted(lambda documents: 0, progress).of
 
     def _counted(self, removed: Callable[[Sequence[int]], int], progress: Progress) -> Removal:
@@ -189,5 +192,6 @@ class Administrator:
 
     def forget_load(self, name: str) -> bool:
         """Remove the log of a load, so that it starts over; stored documents stay. False if there is no such
-        load. Raises StoreBusy if it is running."""
+        load. Raises StoreBusy if it is running, UsageError in a store with scopes without one."""
+        self.index.require_scope()
         return forget_load(self.index.store, name, self.index.of)

@@ -6,7 +6,7 @@ Rows with equal prefixes follow each other, so one pass over each table finds th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from simhbase.admin.stats import sizes
 from simhbase.drawers.rowkeys import PREFIX_BYTES, numbers_of
 from simhbase.index.part import Part
+from simhbase.index.rows import listing_id, listing_prefix, scope_of
+from simhbase.index.scoped import StoreOfScopes
 from simhbase.process.progress import Progress, counting
 from simhbase.stores.base import Store
 
@@ -23,10 +25,12 @@ _NONE = np.empty(0, dtype=np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class HotFingerprint:
-    """A fingerprint and its number of listed documents."""
+    """A fingerprint and its number of listed documents. scope: that it is of, in a store with scopes; the
+    fingerprint is then as it is shown there."""
 
     fingerprint: int
     documents: int
+    scope: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,20 @@ def hottest(store: Store, most: int, part: Part, progress: Progress) -> Hot:
         tuple(HotFingerprint(*each) for each in fingerprints.result()),
         tuple(HotDrawer(prefix, prefix[-1], rows) for prefix, rows in prefixes),
     )
+
+
+def with_scopes(found: Hot, index: StoreOfScopes) -> Hot:
+    """Name the scope of each fingerprint in a store with scopes, and show it as it is shown there. (By their
+    masks, one of two scopes is as rare as equal fingerprints of two random texts.)"""
+    prefixes = [listing_prefix(each.fingerprint) for each in found.fingerprints]
+    listed = index.store.records("fingerprints").scan(prefixes, limit=1) if prefixes else []
+    shown = list[HotFingerprint]()
+    for each, first in zip(found.fingerprints, listed, strict=True):
+        if first:  # else removed since
+            scope = scope_of(listing_id(first[0][0]))
+            value = index.within(scope).shown_fingerprint(each.fingerprint)
+            shown.append(replace(each, fingerprint=value, scope=scope))
+    return replace(found, fingerprints=tuple(shown))
 
 
 class Hottest:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.drawers.scheme import Scheme
+from simhbase.index import Index
 from simhbase.index.reader import DRAWER_LIMIT, expired_before, live_entries
-from simhbase.index.rows import listed_sketch, parse_listing
+from simhbase.index.rows import SALTS, document_ranges, listed_sketch, parse_listing
 from simhbase.index.writer import batch_of, known_in
 from simhbase.model.values import DrawerStats, Size, Stats
-from simhbase.stores.base import Store
+from simhbase.stores.base import FINGERPRINT_BYTES, Store
 
+SAMPLED = 10_000  # documents of a scope, from which all are estimated
 _COUNTS = ("documents", "fingerprints", "index_rows")
 _SIZES = ("bytes", "bytes_per_document")
 
@@ -41,9 +43,67 @@ def measure(store: Store, scheme: Scheme, exact: bool, time: int) -> Stats:
         bytes=size,
         bytes_per_document=round(size / documents, 1) if documents else None,
         table_estimates=of_tables,
-        drawers=_drawers(store, scheme),
+        drawers=_drawers(store, scheme, [bytes([first]) for first in range(256)]),
         operations={**store.counters(), **store.gauges()},
     )
+
+
+def measure_scope(index: Index, *, exact: bool) -> Stats:
+    """Measure the index of a scope: its documents, from which the others follow. They are spread evenly over
+    its ranges of keys; of many documents, without `exact`, only those of some ranges are read."""
+    store, scheme, sample = index.store, index.profile.index_scheme, sampled(index, exact=exact)
+    documents, fingerprints = sample.estimate(sample.documents), sample.estimate(len(sample.fingerprints))
+    counted = sample.share == 1
+    error = 0.0 if counted else 1 / math.sqrt(sample.documents)
+    size = sum(each.bytes for each in sizes(store).values())
+    per_document = size / max(estimated_documents(store), documents, 1)
+    listed = [value.to_bytes(FINGERPRINT_BYTES) + index.of for value in sorted(sample.fingerprints)[:256]]
+    return Stats(
+        documents=documents,
+        fingerprints=fingerprints,
+        index_rows=fingerprints * scheme.tables,
+        exact=counted,
+        estimates=_SIZES if counted else (*_COUNTS, *_SIZES),
+        ranges={} if counted else {"documents": _range(documents, error)},
+        bytes=round(per_document * documents),
+        bytes_per_document=round(per_document, 1) if documents else None,
+        table_estimates={},
+        drawers=_drawers(store, scheme, listed),
+        operations={**store.counters(), **store.gauges()},
+    )
+
+
+class Sample(NamedTuple):
+    """Documents of a scope. share: of its ranges that were read."""
+
+    documents: int
+    fingerprints: set[int]
+    share: float
+
+    def estimate(self, number: int) -> int:
+        return round(number / self.share)
+
+
+def sampled(index: Index, *, exact: bool) -> Sample:
+    store, documents, fingerprints, read = index.store, 0, set[int](), 0
+    earliest = expired_before(store, index.clock())
+    for part in document_ranges(index.of.decode()):
+        read += 1
+        for batch in store.records("documents").iterate(*part):
+            alive = live_entries(known_in(batch), earliest)
+            documents += len(alive)
+            fingerprints |= {each.fingerprint for each in alive.values()}
+        if not exact and documents >= SAMPLED:
+            break
+    return Sample(documents, fingerprints, read / SALTS)
+
+
+def documents_in(index: Index) -> int:
+    """About how many documents an index has."""
+    if not index.of:
+        return estimated_documents(index.store)
+    sample = sampled(index, exact=False)
+    return sample.estimate(sample.documents)
 
 
 def sizes(store: Store) -> dict[str, Size]:
@@ -107,9 +167,9 @@ def _counted(store: Store, time: int) -> tuple[int, int, int]:
     )
 
 
-def _drawers(store: Store, scheme: Scheme) -> DrawerStats:
-    """Statistics of a sample: the first fingerprint for each leading byte."""
-    firsts = store.records("fingerprints").scan([bytes([first]) for first in range(256)], limit=1)
+def _drawers(store: Store, scheme: Scheme, listed_under: Sequence[bytes]) -> DrawerStats:
+    """Statistics of a sample: the drawers of the first fingerprint under each of some prefixes."""
+    firsts = store.records("fingerprints").scan(listed_under, limit=1) if listed_under else []
     listed = scheme.listed_sketching is not None
     found = [
         (int.from_bytes(key[:8]), listed_sketch(key, cell.value) if listed else b"")

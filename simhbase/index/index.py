@@ -151,6 +151,9 @@ class Index:
         """What stored ids begin with: the prefix of the scope, b"" without one."""
         return self._reader.of
 
+    def require_scope(self) -> None:
+        """Raises UsageError if the store has scopes, and none was given."""
+
     def require_no_scopes(self, what: str) -> None:
         """Raises UsageError in a store with scopes. what: that works on whole stores only."""
         if self._stored.salt is not None:

@@ -268,6 +268,11 @@ def key_of_id(encoded: bytes) -> bytes:
     return _HASH.pack(hashed) + encoded
 
 
+def scope_of(document_id: str) -> str:
+    """The scope of a stored id."""
+    return document_id.partition(SEPARATOR)[0]
+
+
 def document_ranges(scope: str) -> Iterator[tuple[bytes, bytes]]:
     """Ranges of keys that hold the documents of a scope, given its name and the SEPARATOR, in order."""
     key = key_of_id(scope.encode())

@@ -36,6 +36,9 @@ class StoreOfScopes(Index):
         closes both. Raises UsageError for an invalid name."""
         return ScopedIndex(self, name)
 
+    def require_scope(self) -> NoReturn:
+        self._refuse()
+
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise UsageError(
             f"{self.store.url} has scopes, and none was given: without one it can be administered only",
@@ -126,6 +129,9 @@ class ScopedIndex(Index):
         self._require_writable()
         self._mute_list.remove()
         forget_scope(self.store, self._scope.name)
+
+    def shown_fingerprint(self, stored: int) -> int:
+        return self._scope.value(stored)
 
     def _listed_under(self, fingerprints: Sequence[int], most: int) -> Listings:
         scope = self._scope

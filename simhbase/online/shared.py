@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from simhbase.errors import Overloaded, TimedOut, UsageError
 from simhbase.index import Index
+from simhbase.index.opening import within
 from simhbase.index.reader import IDS_LIMIT
-from simhbase.index.scoped import StoreOfScopes
 from simhbase.index.tags import required_tags
 from simhbase.metrics import timed
 from simhbase.model.values import Lookup, Query
@@ -80,10 +80,8 @@ class SharedLookups:
     def within(self, scope: str) -> SharedLookups:
         """Lookups within a scope, by the queue and the readers of these, which are of a store with scopes;
         closing one closes both. Raises UsageError."""
-        if not isinstance(self.index, StoreOfScopes):
-            raise UsageError(f"{self.index.store.url} has no scopes", parameter="scope")
         other = copy(self)
-        other.index = self.index.within(scope)
+        other.index = within(self.index, scope)
         return other
 
     def close(self) -> None:
