@@ -141,12 +141,14 @@ def _differs(source: Store, target: Store) -> str:
     return f"documents of {target.url} {there}, and those of {source.url} {here}"
 
 
-def count_missing(url: str, to: str, *, progress: Progress = no_progress) -> Removal:
+def count_missing(
+    url: str, to: str, *, scope: str | None = None, progress: Progress = no_progress
+) -> Removal:
     """Count the documents of a target that `migrate` with `delete_missing` would delete now, and all.
 
     Changes nothing. Raises the errors of `migrate`, TablesMissing if the target does not exist.
     """
-    with open_index(url, access="read") as source, open_index(to, access="read") as target:
+    with open_index(url, access="read") as source, open_index(to, access="read", scope=scope) as target:
         require_fitting(source, read_profile(source.store), target, {})
         table = target.store.records("documents")
         with counting(progress, "documents", lambda: table.approximate_size().rows) as note:

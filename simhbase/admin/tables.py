@@ -23,7 +23,7 @@ from simhbase.admin.stats import sizes
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing
 from simhbase.index.index import Index
-from simhbase.index.opening import open_index, require_counts, within
+from simhbase.index.opening import open_index, require_counts
 from simhbase.index.reader import DRAWER_LIMIT
 from simhbase.index.scoped import StoreOfScopes
 from simhbase.index.stored_profile import StoredProfile, probes, read_profile, write_profile
@@ -60,7 +60,7 @@ class CreatedTables:
 
     profile: the store's; created: HBase tables that were missing, or the URL of another store; warnings: for
     the administrator; regions: numbers of them by HBase table, empty without a Thrift 2 gateway; counts:
-    whether it counts refused claims.
+    whether it counts refused claims; scoped: whether it has scopes.
     """
 
     store: str
@@ -69,6 +69,7 @@ class CreatedTables:
     warnings: tuple[str, ...] = ()
     regions: Mapping[str, int] = field(default_factory=dict)
     counts: bool = False
+    scoped: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ class DescribedTables:
 
     software: library versions of its creator; ttl: seconds after which documents of an embedded store expire,
     or None; tables: regions, durability and attributes by table, empty without a Thrift 2 gateway; sizes:
-    estimated rows and bytes of these, before compression; counts: whether it counts refused claims.
+    estimated rows and bytes of these, before compression; counts: whether it counts refused claims; scoped:
+    whether it has scopes.
     """
 
     store: str
@@ -104,6 +106,7 @@ class DescribedTables:
     ttl: int | None = None
     sizes: Mapping[str, Size] = field(default_factory=dict)
     counts: bool = False
+    scoped: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,8 @@ def create(
         created = [url] if place.creates_itself else created
     regions_of = {each.name: each.regions for each in place.live_tables().values()}
     warnings = [*warnings, *_drawer_warnings(documents, stored.profile)]
-    return CreatedTables(url, stored.profile, tuple(created), tuple(warnings), regions_of, stored.counts)
+    kinds = stored.counts, stored.salt is not None
+    return CreatedTables(url, stored.profile, tuple(created), tuple(warnings), regions_of, *kinds)
 
 
 def check(url: str, *, compression: str | None = None, ttl: int | None = None) -> CheckedTables:
@@ -197,7 +201,8 @@ def describe(url: str) -> DescribedTables:
         ttl = None if keeps_hints(store) or (found := store.ttl()) == "unknown" else found
         live = place.live_tables()
         estimated = sizes(store) if live else {}
-    return DescribedTables(url, stored.profile, dict(stored.software), live, ttl, estimated, stored.counts)
+    kinds = stored.counts, stored.salt is not None
+    return DescribedTables(url, stored.profile, dict(stored.software), live, ttl, estimated, *kinds)
 
 
 def drop(url: str) -> DroppedTables:
@@ -274,7 +279,7 @@ def open_like(
         scoped = like.salt is not None or scope is not None
         created = _created(place, profile, ttl, like, counts=like.counts, scoped=scoped)
         index = StoreOfScopes(*created) if scoped else Index(*created)
-        return index if scope is None else within(index, scope)
+        return index if scope is None else index.within(scope)
 
 
 def _created(

@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, str] = {
     "evaluate": "Measure recall and precision against given pairs.",
     "calibrate": "Measure schemes on a corpus, and recommend one.",
     "plan": "Estimate what a number of documents needs, in each kind of store.",
+    "scopes": "List and drop the scopes of a store.",
     "tables": "Create, check, describe, copy and drop a store's tables.",
 }
 

@@ -36,6 +36,7 @@ Examples:
 )
 @store_option
 @option("--to URL", "Store to copy to; created if missing.", group="Store", required=True)
+@option("--scope NAME", "Copy into this scope of --to.", group="Store")
 @profile_options
 @option(
     "--ttl TIME",
@@ -54,6 +55,7 @@ Examples:
 def migrate(
     url: str,
     to: str,
+    scope: str | None,
     profile: Mapping[str, object],
     ttl: int | Literal["never"] | None,
     delete_missing: bool,
@@ -80,6 +82,8 @@ def migrate(
                 "--salvage cannot be combined with --delete-missing or --dry-run: what a damaged store lacks "
                 "may have been in it"
             )
+        if scope is not None:
+            raise UsageError("--salvage copies whole stores: give --scope to a later 'simhbase migrate'")
         if ttl is not None:
             raise UsageError("--salvage keeps the time to live: give --ttl to a later 'simhbase migrate'")
         _salvage(url, to, profile, salvage, consent, output)
@@ -87,11 +91,12 @@ def migrate(
     if consent.dry_run:
         if not delete_missing:
             raise UsageError("--dry-run counts what --delete-missing would delete: give both")
-        removal = count_missing(url, to, progress=show_progress)
+        removal = count_missing(url, to, scope=scope, progress=show_progress)
         output.summary({"would_delete": removal.removed, "documents": removal.of})
         return
     report = copy(
         *(url, to, profile),
+        scope=scope,
         ttl=ttl,
         delete_missing=delete_missing,
         agree=consent.agree,

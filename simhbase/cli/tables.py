@@ -24,7 +24,7 @@ from simhbase.cli.options import (
 from simhbase.cli.output import Output, fail, json_option, message, print_script
 
 if TYPE_CHECKING:
-    from simhbase.admin.tables import Snapshot
+    from simhbase.admin.tables import CreatedTables, DescribedTables, Snapshot
 
 NOT_COMPARED = 15  # exit code
 _NOT_SHOWN = "tables and regions are not shown: this needs a Thrift 2 gateway; add thrift2=PORT to the URL"
@@ -57,6 +57,13 @@ _storing = together(
 _counting = option(
     "--counts",
     "Count refused claims of each document; 'list' shows them. Only for a new store.",
+    group="Store",
+)
+
+
+_scoping = option(
+    "--scoped",
+    "With scopes, which keep tenants apart (docs/tenants.md). Only for a new store.",
     group="Store",
 )
 
@@ -101,6 +108,7 @@ def tables() -> None:
 @_splitting
 @_storing
 @_counting
+@_scoping
 @profile_options
 @option("-v, --verbose", "Print the profile, too.")
 @json_option
@@ -120,7 +128,7 @@ def create(url: str, profile: Mapping[str, object], verbose: bool, output: Outpu
     # A store without sketches is for fingerprints made elsewhere.
     if made.profile.sketching is not None and (misses := made.profile.misses):
         output.hint(misses)
-    found: dict[str, Any] = {"store": url, **({"counts": True} if made.counts else {})}
+    found: dict[str, Any] = {"store": url, **_kinds(made)}
     if made.regions:
         found["tables"] = [{"table": table, "regions": count} for table, count in made.regions.items()]
     elif not backend(url).creates_itself:
@@ -128,6 +136,12 @@ def create(url: str, profile: Mapping[str, object], verbose: bool, output: Outpu
     if verbose or output.as_json:
         found["profile"] = made.profile.describe()
     output.summary(found | {"warnings": made.warnings})
+
+
+def _kinds(tables: CreatedTables | DescribedTables) -> dict[str, bool]:
+    """What only some stores have."""
+    given = {"counts": tables.counts, "scoped": tables.scoped}
+    return {name: True for name, is_so in given.items() if is_so}
 
 
 def _warn(warnings: Iterable[str]) -> None:
@@ -193,7 +207,7 @@ def describe(url: str, profile_file: Path | None, consent: Consent, output: Outp
             "profile": described.profile.describe(),
             "software": described.software,
             **({} if described.ttl is None else {"ttl": described.ttl}),
-            **({"counts": True} if described.counts else {}),
+            **_kinds(described),
             "tables": {
                 name: asdict(live) | {"bytes_per_region": described.sizes[name].bytes // live.regions}
                 for name, live in described.tables.items()

@@ -146,6 +146,16 @@ class Index:
         """The scope it was opened within, None without one."""
         return None if self._scope is None else self._scope.name
 
+    def within(self, scope: str) -> Index:
+        """The index within a scope of a store that has scopes. It shares the connections and the claimer of
+        this one: closing one closes both. Raises UsageError for an invalid name, and in a store without
+        scopes."""
+        raise UsageError(
+            f"{self.store.url} has no scopes: leave it out, or create a store with scopes, and copy the "
+            "documents into one of them (simhbase migrate --scope)",
+            parameter="scope",
+        )
+
     @property
     def of(self) -> bytes:
         """What stored ids begin with: the prefix of the scope, b"" without one."""

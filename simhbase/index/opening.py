@@ -84,21 +84,10 @@ def open_index(
         )
         kind = Index if stored.salt is None else StoreOfScopes
         index = kind(store, stored, access, drawer_limit, ids_limit, clock, metrics)
-        return index if scope is None else within(index, scope)
+        return index if scope is None else index.within(scope)
     except BaseException:
         store.close()
         raise
-
-
-def within(index: Index, scope: str) -> Index:
-    """An index within a scope. Raises UsageError if its store has no scopes."""
-    if isinstance(index, StoreOfScopes):
-        return index.within(scope)
-    raise UsageError(
-        f"{index.store.url} has no scopes: leave it out, or create a store with scopes, and copy the "
-        "documents into one of them (simhbase migrate --scope)",
-        parameter="scope",
-    )
 
 
 def require_counts(url: str, profile: Profile | None) -> None:

@@ -19,7 +19,7 @@ from simhbase.index.claims.claim import Claimer
 from simhbase.index.index import Index
 from simhbase.index.mute import MuteList, Name
 from simhbase.index.reader import Asked, Listings, Reader
-from simhbase.index.rows import Entry, document_key
+from simhbase.index.rows import Entry, document_key, id_problem
 from simhbase.index.scopes import Scope, forget_scope, note_scope
 from simhbase.index.tags import Tags
 from simhbase.index.writer import Copied, DocumentBatch, Known, Writer, known_in
@@ -31,10 +31,8 @@ class StoreOfScopes(Index):
     """The index of a store with scopes, opened without one: its documents are found and changed by `within`
     alone."""
 
-    def within(self, name: str) -> ScopedIndex:
-        """The index within a scope, which shares the connections and the claimer of this one: closing one
-        closes both. Raises UsageError for an invalid name."""
-        return ScopedIndex(self, name)
+    def within(self, scope: str) -> ScopedIndex:
+        return ScopedIndex(self, scope)
 
     def require_scope(self) -> NoReturn:
         self._refuse()
@@ -64,6 +62,9 @@ class ScopedIndex(Index):
         self._scope = scope = Scope(name, stored.salt, stored.profile.sketching)
         self._mute_list = ScopedMuteList(self.store, self.clock, scope)
         self._reader = replace(whole._reader, of=scope.of)
+
+    def within(self, scope: str) -> ScopedIndex:
+        return self._whole.within(scope)
 
     @cached_property
     def writer(self) -> Writer:
@@ -122,7 +123,10 @@ class ScopedIndex(Index):
         return super().delete_seen(stored, versions or None)
 
     def copy(self, batch: DocumentBatch, versions: Sequence[int]) -> Copied:
-        return super().copy(self._scope.documents(batch), versions)
+        stored = self._scope.documents(batch)
+        for problem in filter(None, map(id_problem, stored.ids)):  # where it came from, it is short enough
+            raise UsageError(f"cannot copy into the scope {self.scope!r}: {problem}")
+        return super().copy(stored, versions)
 
     def forget(self) -> None:
         """Remove what the scope has beside its documents: its mute list and its name. Raises ReadOnly."""

@@ -38,8 +38,9 @@ def create_app(index: Index, settings: Settings, metrics: ServiceMetrics) -> ASG
     scoped = isinstance(index, StoreOfScopes)
     if scoped and settings.token_file is None:
         raise UsageError(
-            f"{index.store.url} has scopes: give --scope to serve one, or --token-file with the scope of "
-            "each token"
+            f"{index.store.url} has scopes: name the one to serve, or give a token file with the scope of "
+            "each token",
+            parameter="scope",
         )
     tokens = None if settings.token_file is None else Tokens(settings.token_file, scoped=scoped)
     service = Service(index, settings, metrics)

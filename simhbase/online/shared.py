@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from simhbase.errors import Overloaded, TimedOut, UsageError
 from simhbase.index import Index
-from simhbase.index.opening import within
 from simhbase.index.reader import IDS_LIMIT
 from simhbase.index.tags import required_tags
 from simhbase.metrics import timed
@@ -81,7 +80,7 @@ class SharedLookups:
         """Lookups within a scope, by the queue and the readers of these, which are of a store with scopes;
         closing one closes both. Raises UsageError."""
         other = copy(self)
-        other.index = within(self.index, scope)
+        other.index = self.index.within(scope)
         return other
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ PARTS = (
     "store",
     "migrate",
     "groups",
+    "scopes",
     "load",
     "serve",
     "dedup",

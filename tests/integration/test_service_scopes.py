@@ -119,7 +119,7 @@ def test_metrics_are_the_operators_and_name_no_scope(service: Service) -> None:
 @pytest.mark.parametrize(
     ("tokens", "options", "problem"),
     [
-        (None, (), "has scopes: give --scope to serve one, or --token-file"),
+        (None, (), "has scopes: name the one to serve, or give a token file"),
         ("read a-token-of-nothing", (), "the store has scopes: add the one of the token behind it"),
         ("read a-token-of-acme-0 scope=acme", ("--scope", "acme"), "what is served has no scopes"),
     ],
