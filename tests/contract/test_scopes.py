@@ -285,6 +285,6 @@ def test_masks_are_the_known_ones() -> None:
     scope = Scope("ü", bytes(range(16)), PROFILES["complete"].sketching)
     assert f"{scope.value_mask:016x}" == "e55210433326fd58"
     assert scope.sketch_mask[:8].tobytes().hex() == "fa92497826b4bc67"
-    assert scope.sketch_mask.shape == (128,)
+    assert scope.sketch_mask.shape == (256,)
     other = Scope("ü", bytes(16), PROFILES["complete"].sketching)
     assert other.value_mask != scope.value_mask
