@@ -30,7 +30,7 @@ from simhbase.text.idf import JIEBA, IdfTable, jieba_table
 from simhbase.text.packages import package_version
 from simhbase.text.variants import CharacterTable
 
-FORMAT = 4
+FORMAT = 1
 _PROFILE_KEY = b"profile"
 _NOTES = frozenset(
     [

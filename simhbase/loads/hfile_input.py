@@ -26,7 +26,7 @@ from simhbase.stores.hbase.hfiles import HFile, HFiles
 from simhbase.stores.hbase.tools import hbase_command
 from simhbase.stores.hbase.workfolder import LOCAL, WorkFolder
 
-MANIFEST, FORMAT = "manifest.json", 4
+MANIFEST, FORMAT = "manifest.json", 1
 IF_OLD = (
     "Write the HFiles again, to another folder, and load these; if this takes as long, with fewer documents"
 )

@@ -7,7 +7,7 @@ from functools import lru_cache
 from simhbase._core import Form
 from simhbase.text.variants import CharacterTable
 
-NORMALISATION = "nfkc-lower-v3"  # name of this normal form in profiles
+NORMALISATION = "nfkc-lower-v1"  # name of this normal form in profiles
 
 
 @lru_cache(maxsize=8)

@@ -20,6 +20,7 @@ from simhbase.index import rows
 from simhbase.index.load_log import LoadLog
 from simhbase.index.mute import MuteList
 from simhbase.index.rows import BatchRow, Entry, Obsolete, PendingCell, State
+from simhbase.index.scopes import Scope
 from simhbase.index.stored_profile import write_profile
 from simhbase.loads.checkpoints import BatchDecision
 from simhbase.model.moment import at
@@ -209,6 +210,16 @@ def test_the_mute_list():
         assert muted.entries() == entries
     (example,) = (body for title, body in BLOCKS if title == "muted")
     assert value.decode() == example.replace("\n", "")
+
+
+def test_the_rows_of_a_scope():
+    scope = Scope("t", bytes(range(16)), None)
+    id_, fingerprint = scope.id_of("a1"), scope.value(A1)
+    document = rows.document_key(id_)
+    assert lines_of("scopes") == [
+        row(document, Entry(fingerprint).encode(document)),
+        row(rows.listing_key(fingerprint, id_), b""),
+    ]
 
 
 def test_a_boilerplate_file():

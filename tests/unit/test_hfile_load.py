@@ -45,7 +45,7 @@ def test_a_manifest_comes_back_as_it_was_written():
         (b"[]", "is not a manifest of HFiles"),
         (MADE.encode().replace(b'"rejected":6', b'"rejected":"x"'), "is not a manifest of HFiles"),
         (
-            MADE.encode().replace(b'"format":%d' % FORMAT, b'"format":3'),
+            MADE.encode().replace(b'"format":%d' % FORMAT, b'"format":2'),
             "folder was written by another version",
         ),
     ],
