@@ -14,12 +14,12 @@ from simhbase.index import rows
 from simhbase.index.rows import parse_document
 from simhbase.model.moment import at
 from simhbase.model.values import Claim, Met
-from simhbase.stores.base import MET, Cell, Row, Store
+from simhbase.stores.arrays import after_prefix
+from simhbase.stores.base import MET, Cell, Records, Row, Store
 
 MOST = 10_000  # ids that are counted for a document
-_FEW = 100  # rows of a document that are read with those of others
+_FEW = 100  # rows that are read with others
 _TOGETHER = 256  # documents
-_ALIKE = 1_000  # documents whose keys begin with the same four bytes: a thousand in 4e12
 
 
 def note_refused(store: Store, time: int, claims: Iterable[Claim]) -> None:
@@ -71,12 +71,10 @@ def forget(store: Store, before: int, earliest: int, note: Callable[[int], None]
     table, documents, removed = store.records(MET), store.records("documents"), 0
     for batch in table.iterate():
         old = {key: cell.version for key, cell in batch if cell.version < before}
-        alike = sorted({key[: rows.MET_ALIKE] for key in old})
-        listed = dict(zip(alike, documents.scan(alike, _ALIKE), strict=True))
         kept = set[bytes]()
-        for start, found in listed.items():
+        for start, found in _alike(documents, sorted({key[: rows.MET_ALIKE] for key in old})):
             kept |= {rows.met_prefix(each) for each in _alive(found, earliest)}
-            if len(found) == _ALIKE or any(parse_document(key, cell.value) is None for key, cell in found):
+            if any(parse_document(key, cell.value) is None for key, cell in found):
                 kept.add(start)
         gone = {
             key: version
@@ -87,6 +85,16 @@ def forget(store: Store, before: int, earliest: int, note: Callable[[int], None]
         removed += len(gone)
         note(len(batch))
     return removed
+
+
+def _alike(documents: Records, starts: Sequence[bytes]) -> Iterator[tuple[bytes, Sequence[Row]]]:
+    """The rows of documents whose keys begin with the same four bytes, in batches: a few of a store, of a
+    large scope a 256th of its documents."""
+    for start, found in zip(starts, documents.scan(starts, _FEW), strict=True):
+        if len(found) < _FEW:
+            yield start, found
+        else:
+            yield from ((start, batch) for batch in documents.iterate(start, after_prefix(start)))
 
 
 def damaged_rows(batch: Sequence[Row]) -> list[tuple[bytes, int]]:

@@ -283,18 +283,18 @@ def document_ranges(scope: str) -> Iterator[tuple[bytes, bytes]]:
 
 def met_prefix(document_id: str) -> bytes:
     """What the keys of the table met begin with, of ids that were refused because of a document. It begins as
-    the document's own key."""
-    return document_key(document_id)[:MET_ALIKE] + _short_hash(document_id, _MET_BYTES - MET_ALIKE)
+    the document's own key, of which three bytes are the same for all documents of a scope."""
+    return document_key(document_id)[:MET_ALIKE] + _short_hash(document_id)
 
 
 def met_key(document_id: str, refused: str) -> bytes:
     """Row key of an id that was refused because of a document."""
-    return met_prefix(document_id) + _short_hash(refused, _MET_BYTES)
+    return met_prefix(document_id) + _short_hash(refused)
 
 
 def prefix_of_met(key: bytes) -> bytes:
     """The part of a key that stands for the document."""
-    return key[:_MET_BYTES]
+    return key[: MET_ALIKE + _MET_BYTES]
 
 
 def met_value(key: bytes, first: int) -> bytes:
@@ -308,11 +308,11 @@ def parse_met(key: bytes, value: bytes) -> int | None:
         (first,) = _TIME.unpack(unchecked(key, value))
     except (struct.error, ValueError):
         return None
-    return int(first) if len(key) == 2 * _MET_BYTES else None
+    return int(first) if len(key) == MET_ALIKE + 2 * _MET_BYTES else None
 
 
-def _short_hash(text: str, size: int) -> bytes:
-    return blake2b(text.encode(), digest_size=size).digest()
+def _short_hash(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=_MET_BYTES).digest()
 
 
 def document_id(key: bytes) -> str:
