@@ -56,6 +56,7 @@ class ScopedIndex(Index):
 
     def __init__(self, whole: StoreOfScopes, name: str) -> None:
         self.__dict__.update(whole.__dict__)
+        self.__dict__.pop("writer", None)  # its own notes the scope
         stored = whole._stored
         assert stored.salt is not None
         self._whole = whole
