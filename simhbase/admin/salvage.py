@@ -24,8 +24,10 @@ from simhbase.errors import ProfileMismatch, StoreFailed, TablesMissing, UsageEr
 from simhbase.index import rows
 from simhbase.index.counts import copy_rows, damaged_rows
 from simhbase.index.index import Index
-from simhbase.index.mute import MuteList
+from simhbase.index.mute import MuteList, is_mute_list
 from simhbase.index.rows import Entry
+from simhbase.index.scoped import StoreOfScopes
+from simhbase.index.scopes import note_scope, noted_scopes
 from simhbase.index.stored_profile import StoredProfile, probe_answers, read_profile, software
 from simhbase.index.writer import SETTLED, Copied, Known, alive_since, known
 from simhbase.model.values import Fingerprint
@@ -136,6 +138,11 @@ def _profiles(store: Store, given: Mapping[str, object], losses: Losses) -> tupl
                 f"{error}. To copy what can be read, give the profile by which its documents were stored "
                 "(simhbase migrate --profile FILE)"
             ) from error
+        if noted_scopes(store):
+            raise StoreFailed(
+                f"{error}. {store.url} had scopes, and the random bytes that mask their fingerprints were in "
+                "that row: restore the store from a copy, or load the texts again"
+            ) from error
         losses.damage("meta", f"{error}. The given profile was taken")
         profile = make_profile(given)
         _require_sketches(store, profile)
@@ -220,6 +227,7 @@ class Salvage:
     losses: Losses
     progress: Callable[[int], None] = lambda rows: None
     _damaged: dict[str, None] = field(default_factory=dict)  # ids of damaged rows not yet accounted for
+    _scopes: set[str] = field(default_factory=set)  # of documents that were copied
     _unsketched: bool = False  # the sketches of some documents are lost
 
     def run(self) -> None:
@@ -254,11 +262,12 @@ class Salvage:
     def _meta(self) -> None:
         """Note damaged rows of meta, and copy the mute list. (Logs of loads belong to the old store.)"""
         for batch in self.source.store.records("meta").iterate():
-            for key in damaged_in(batch):
+            damaged = damaged_in(batch)
+            for key in damaged:
                 self.losses.damage("meta", f"the row {shown(key)} is damaged")
-        with suppress(StoreFailed):  # a damaged list is noted
-            if muted := MuteList(self.source.store, self.source.clock).entries():
-                MuteList(self.target.store, self.target.clock).mute(muted)
+            for key in {key for key, _ in batch if is_mute_list(key)}.difference(damaged):
+                if muted := MuteList(self.source.store, self.source.clock, key=key).entries():
+                    MuteList(self.target.store, self.target.clock, key=key).mute(muted)
 
     def _copy_counts(self, batch: list[Row]) -> None:
         damaged = {key for key, _ in damaged_rows(batch)}
@@ -290,8 +299,15 @@ class Salvage:
             for document, each in alive.items()
             if len(sketches[document]) == self._sketch_bytes
         }
-        self._count(copy_documents(self.source.profile, self.target, whole, sketches))
+        self._store(whole, sketches)
         return len(whole) == len(alive)
+
+    def _store(self, documents: Mapping[str, Known], sketches: Mapping[str, bytes]) -> None:
+        self._count(copy_documents(self.source.profile, self.target, documents, sketches))
+        if isinstance(self.target, StoreOfScopes):
+            for name in set(map(rows.scope_of, documents)) - self._scopes:
+                note_scope(self.target.store, name)
+                self._scopes.add(name)
 
     def _alive(self, stored: Mapping[str, Known]) -> dict[str, Known]:
         earliest = self._earliest()
@@ -340,7 +356,7 @@ class Salvage:
         for (document, each), key, cell in zip(suspect.items(), keys, cells, strict=True):
             self._judge(document, each, key, cell, rebuilt)
         sketches = {document: listed[document].sketch for document in rebuilt}
-        self._count(copy_documents(self.source.profile, self.target, rebuilt, sketches))
+        self._store(rebuilt, sketches)
 
     def _listed(self, batch: list[Row]) -> dict[str, _Listed]:
         """What listings say that have not expired, the latest one of each document."""

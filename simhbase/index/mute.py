@@ -21,7 +21,7 @@ from simhbase.stores.meta import Meta
 
 READ_AGAIN = 5.0  # seconds that a process caches the list
 MOST_BYTES = 1 << 20  # about ten thousand entries
-KEY = b"muted"  # in meta
+KEY = b"muted"  # in meta; of a scope with a slash and its prefix behind it
 _NEVER = 1 << 63  # later than any moment
 
 Name = tuple[str | None, int | None]  # an id or a fingerprint
@@ -52,6 +52,11 @@ class _CachedList:
     entries: tuple[Muted, ...]
     hidden: Hidden
     until: int
+
+
+def is_mute_list(key: bytes) -> bool:
+    """True for a row of meta that holds a mute list, of the store or of a scope."""
+    return key == KEY or key.startswith(KEY + b"/")
 
 
 class MuteList:

@@ -14,10 +14,10 @@ from typing import NoReturn
 from simhbase.drawers.scheme import Bounds
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.fingerprint.pipeline import TextFingerprint
+from simhbase.fingerprint.pipeline import Fingerprinter, TextFingerprint
 from simhbase.index.claims.claim import Claimer
 from simhbase.index.index import Index
-from simhbase.index.mute import MuteList, Name
+from simhbase.index.mute import KEY, MuteList, Name
 from simhbase.index.reader import Asked, Listings, Reader
 from simhbase.index.rows import Entry, document_key, id_problem
 from simhbase.index.scopes import Scope, forget_scope, note_scope
@@ -66,6 +66,10 @@ class ScopedIndex(Index):
 
     def within(self, scope: str) -> ScopedIndex:
         return self._whole.within(scope)
+
+    @cached_property
+    def fingerprinter(self) -> Fingerprinter:
+        return self._whole.fingerprinter
 
     @cached_property
     def writer(self) -> Writer:
@@ -194,7 +198,7 @@ class ScopedMuteList(MuteList):
     """The mute list of a scope, which holds stored ids and fingerprints."""
 
     def __init__(self, store: Store, clock: Callable[[], int], scope: Scope) -> None:
-        super().__init__(store, clock, key=b"muted/" + scope.of)
+        super().__init__(store, clock, key=KEY + b"/" + scope.of)
         self._scope = scope
 
     def entries(self) -> list[Muted]:

@@ -229,3 +229,35 @@ def test_a_listing_in_a_store_with_hints_may_be_what_a_crash_left(tmp_path):
         Salvage(index, target, Losses(lost.append)).run()
         assert {loss.id: loss.problem for loss in lost} == {"d5": UNREADABLE, "d6": UNCERTAIN}
         assert {each.id for each in target.stored()} == {*IDS} - {"d4", "d5", "d6"}
+
+
+@pytest.mark.parametrize("kind", LASTING)
+def test_scopes_are_copied_with_their_mute_lists(tmp_path: Path, request: pytest.FixtureRequest, kind: str):
+    url = kind_called(kind, request).url(tmp_path, 0)
+    with simhbase.open(url, create="default", scoped=True) as whole:
+        for scope in ("a", "ab"):
+            whole.within(scope).add([Document("d0", TEXTS[0]), Document("d1", TEXTS[1])])
+            whole.within(scope).mute(["d1"], note=scope)
+        damage(whole, "meta", b"scope/ab")
+        damage(whole, "meta", b"muted/ab\x1f")
+    lost: list[Loss] = []
+    salvage(url, f"rocksdb:{tmp_path}/new", lost=lost.append)
+    assert [each.problem for each in lost] == [
+        r"the row 'muted/ab\x1f' is damaged",
+        "the row 'scope/ab' is damaged",
+    ]
+    with simhbase.open(f"rocksdb:{tmp_path}/new") as copy:
+        assert simhbase.Administrator(copy).scopes() == ["a", "ab"]
+        a, ab = copy.within("a"), copy.within("ab")
+        assert [each.note for each in a.muted()] == ["a"]
+        assert ab.muted() == []
+        assert [len(index.find(TEXTS[1]).matches) for index in (a, ab)] == [0, 1]
+
+
+def test_without_its_profile_a_store_with_scopes_cannot_be_unmasked(tmp_path: Path):
+    url = f"rocksdb:{tmp_path}/old"
+    with simhbase.open(url, create="default", scoped=True) as whole:
+        whole.within("a").add([Document("d0", TEXTS[0])])
+        damage(whole, "meta", b"profile")
+    with pytest.raises(StoreFailed, match="had scopes, and the random bytes that mask"):
+        salvage(url, f"rocksdb:{tmp_path}/new", {"k": 3}, lost=lambda loss: None)
