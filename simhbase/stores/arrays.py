@@ -123,6 +123,12 @@ def after_key(key: bytes) -> bytes:
     return key + b"\x00"
 
 
+def common_prefix(start: bytes, stop: bytes) -> bytes:
+    """What all keys from `start` until before `stop` begin with; b"" for no `stop`."""
+    least = min(len(start), len(stop))
+    return start[: next((place for place in range(least) if start[place] != stop[place]), least)]
+
+
 def after_prefix(prefix: bytes) -> bytes:
     """The first key after those with a prefix; b"" (the end) if there is none."""
     head = prefix.rstrip(b"\xff")

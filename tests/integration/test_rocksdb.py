@@ -21,9 +21,12 @@ from numpy.typing import NDArray
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, encode, prefixes
 from simhbase.errors import ReadOnly, StoreBusy, StoreFailed, TablesMissing, UsageError
+from simhbase.index import open_index
+from simhbase.profile.profile import Profile
 from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.base import Access, Changes, RecordTable, Store
 from simhbase.stores.rocksdb import follower
+from simhbase.stores.rocksdb.database import Database
 from tests.limits import files_up_to
 
 LAYOUT = layout("5x2")
@@ -627,3 +630,20 @@ def test_a_refused_write_costs_nothing_that_was_acknowledged(url: str) -> None:
             store.records("documents").put([(b"more", bytes(8 << 20))])
         store.close()
     assert_everything_acknowledged_is_there(url, batches)
+
+
+def test_a_short_range_of_a_table_is_read_without_what_follows(tmp_path, monkeypatch):
+    with open_index(f"rocksdb:{tmp_path / 'store'}", create=Profile(verify=False), scoped=True) as whole:
+        for scope, size in (("few", 5), ("many", 5000)):
+            ids = [f"d{number}" for number in range(size)]
+            whole.within(scope).add_fingerprints(ids, [number << 9 for number in range(size)])
+        rows, read = Database.rows, list[int]()
+
+        def counting(*given):
+            found = rows(*given)
+            read.append(sum(map(len, found)))
+            return found
+
+        monkeypatch.setattr(Database, "rows", counting)
+        assert len(whole.within("few")) == 5
+    assert sum(read) == 5

@@ -21,7 +21,7 @@ from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
 from simhbase.model.values import Size
 from simhbase.process.progress import Progress, no_progress
-from simhbase.stores.arrays import after_key, drawer_rows, to_bytes, to_index_rows, versions_of
+from simhbase.stores.arrays import after_key, common_prefix, drawer_rows, to_bytes, to_index_rows, versions_of
 from simhbase.stores.atomic import BaseStore, LockedRecords
 from simhbase.stores.base import (
     PART_ROWS,
@@ -336,11 +336,13 @@ class RocksRecords(LockedRecords):
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
         """Rows in key order. No iterator is held between batches."""
-        return _batches(self._batch, start, stop, key=itemgetter(0))
+        # A batch ends behind this prefix: a short range costs no batch of the rows that follow.
+        prefix = common_prefix(start, stop)
+        return _batches(partial(self._batch, prefix=prefix), start, stop, key=itemgetter(0))
 
-    def _batch(self, start: bytes) -> list[Row]:
+    def _batch(self, start: bytes, prefix: bytes) -> list[Row]:
         (rows,) = self._store.read(
-            lambda database: database.rows(self._table, SCANNING, [(start, b"")], BATCH_ROWS)
+            lambda database: database.rows(self._table, SCANNING, [(start, prefix)], BATCH_ROWS)
         )
         return [(key, self._cell(stored)) for key, stored in rows]
 
