@@ -124,7 +124,7 @@ def after_key(key: bytes) -> bytes:
 
 
 def common_prefix(start: bytes, stop: bytes) -> bytes:
-    """What all keys from `start` until before `stop` begin with; b"" for no `stop`."""
+    """What all keys from `start` until before `stop` begin with."""
     least = min(len(start), len(stop))
     return start[: next((place for place in range(least) if start[place] != stop[place]), least)]
 

@@ -337,7 +337,7 @@ class RocksRecords(LockedRecords):
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
         """Rows in key order. No iterator is held between batches."""
         # A batch ends behind this prefix: a short range costs no batch of the rows that follow.
-        prefix = common_prefix(start, stop)
+        prefix = common_prefix(start, stop) if stop else b""
         return _batches(partial(self._batch, prefix=prefix), start, stop, key=itemgetter(0))
 
     def _batch(self, start: bytes, prefix: bytes) -> list[Row]:
