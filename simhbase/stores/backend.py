@@ -73,10 +73,11 @@ class Backend(ABC):
 
     def require_options(self, wanted: Mapping[str, Any]) -> None:
         """Raises UsageError for attributes that its tables cannot have."""
-        for name in wanted.keys() - {"ttl"}:
-            raise UsageError(
-                f"only for tables in HBase, and {self.url} is not an HBase store", parameter=name
-            )
+        for name in wanted:
+            if name != "ttl":
+                raise UsageError(
+                    f"only for tables in HBase, and {self.url} is not an HBase store", parameter=name
+                )
         if "ttl" in wanted:
             require_valid_ttl(wanted["ttl"])
 
