@@ -100,9 +100,9 @@ def test_what_is_written_while_others_are_deleted_stays(index, name, monkeypatch
     write(index, {a: NEAR, b: NEAR}, days_ago=5)
     delete_seen = index.writer.delete_seen
 
-    def late(seen: dict[str, int]) -> int:
+    def late(seen: dict[str, int], at: None) -> int:
         write(index, {a: NEAR ^ 1})
-        return delete_seen(seen)
+        return delete_seen(seen, at)
 
     monkeypatch.setitem(index.__dict__, "writer", type("Late", (), {"delete_seen": staticmethod(late)})())
     assert Administrator(index).delete_older_than(timedelta(days=1)) == 1

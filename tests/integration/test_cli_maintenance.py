@@ -195,7 +195,7 @@ def test_every_command_refuses_a_store_of_another_format_and_says_what_to_do(tmp
     result("load", "a.jsonl", *STORE, cwd=tmp_path)
     with simhbase.open(f"rocksdb:{tmp_path}/s.db") as index:
         meta = Meta(index.store)
-        profile = json.loads(meta.get(b"profile")) | {"format": 1}
+        profile = json.loads(meta.get(b"profile")) | {"format": 2}
         meta.put([(b"profile", json.dumps(profile).encode())])
     for command in (
         ("load", "a.jsonl"),
@@ -211,6 +211,6 @@ def test_every_command_refuses_a_store_of_another_format_and_says_what_to_do(tmp
         done = run(*command, *STORE, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (12, b""), command
         (told,) = done.stderr.decode().splitlines()
-        assert "format 1" in told
+        assert "format 2" in told
         assert "load the documents into a new store" in told
     assert run("tables", "drop", "--yes", *STORE, cwd=tmp_path).returncode == 0

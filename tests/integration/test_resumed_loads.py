@@ -106,7 +106,9 @@ class Steps:
         self.calls, self.torn = calls, torn
         self.stopping: Stopping | None = None
 
-    def open_index(self, url: str, create: Profile | None = None, access: Access = "write") -> Index:
+    def open_index(
+        self, url: str, create: Profile | None = None, access: Access = "write", scope: str | None = None
+    ) -> Index:
         store = open_store(url, access) if create is None else create_store(url)
         if create is not None:
             write_profile(store, create)
@@ -608,11 +610,13 @@ def test_a_load_waits_for_a_store_that_another_process_makes_meanwhile(tmp_path,
     monkeypatch.setattr(load_job, "_RETRY_SECONDS", 0.01)
     tries: list[str] = []
 
-    def busy_at_first(url: str, create: Profile | None = None, access: Access = "write") -> Index:
+    def busy_at_first(
+        url: str, create: Profile | None = None, access: Access = "write", scope: str | None = None
+    ) -> Index:
         tries.append(url)
         if create is not None and len(tries) < 4:
             raise StoreBusy("another process writes to it")
-        return open_index(url, create, access)
+        return open_index(url, create, access, scope=scope)
 
     with patch.object(load_job, "open_index", busy_at_first):
         store = f"rocksdb:{tmp_path / 's.db'}"
