@@ -32,7 +32,7 @@ SLOTS = 8
 MOST = 3  # of 8 slots may differ
 CENTRES = 0, 0x0123456789ABCDEF
 PROFILES = {
-    name: Profile(layout=name, k=k, verify=True, slots=SLOTS, sketch_bits=8, threshold=0.8, reach=reach)
+    name: Profile(layout=name, k=k, verify=True, slots=SLOTS, sketch_bits=8, threshold=0.65, reach=reach)
     for name, k, reach in [
         ("5x2", 3, 7),
         ("5x2", 2, 5),
