@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.process.slices import Numbers
+
+_COMPARED = 1 << 18  # pairs at once
 
 
 def merge_components(root: NDArray[np.int64], left: Numbers, right: Numbers) -> NDArray[np.int64]:
@@ -26,3 +30,27 @@ def merge_components(root: NDArray[np.int64], left: Numbers, right: Numbers) -> 
             root = shorter
         left, right = root[left], root[right]
     return root
+
+
+def connections(
+    members: NDArray[np.int64], near: Callable[[Numbers, Numbers], NDArray[np.bool_]]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Near pairs of m members that connect all that are near: far fewer than there are near pairs, from few
+    comparisons if most members are near one of a few, and in no case from more than one a pair.
+
+    near: members (n,) twice -> bool (n,), which pairs are near.
+    """
+    while len(members) > 1:
+        leader, members = members[:1], members[1:]
+        is_near = near(np.repeat(leader, len(members)), members)
+        led, members = members[is_near], members[~is_near]
+        yield np.repeat(leader, len(led)), led
+        # Members led are compared no more after this, so what is near one of them must be connected here.
+        waiting = members
+        while len(led) and len(waiting):
+            count = max(1, _COMPARED // len(waiting))
+            some, led = led[:count], led[count:]
+            met = near(np.repeat(some, len(waiting)), np.tile(waiting, len(some))).reshape(len(some), -1)
+            is_met = met.any(axis=0)
+            yield some[met.argmax(axis=0)][is_met], waiting[is_met]
+            waiting = waiting[~is_met]

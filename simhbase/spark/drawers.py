@@ -1,20 +1,24 @@
 """Joins fingerprints by drawers: pairs that match, and connected components.
 
-Every fingerprint is sent to each of its drawers, a shuffle collects the members of a drawer, and NumPy
-compares many drawers at a time. A pair that shares several drawers is found in the first of them.
+Hashes of the drawers of all fingerprints are counted first. Then fingerprints are sent to those of their
+drawers that others share. A shuffle collects the members of a drawer, and NumPy compares many drawers at a
+time. A pair that shares several drawers is listed for the first of them.
 
 The driver computes components. It only needs enough edges to connect them: at most one per fingerprint and
-task.
+task. So in a drawer of many members, most are compared with a few that they are near.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 from pyspark.sql.types import (
@@ -27,25 +31,38 @@ from pyspark.sql.types import (
 )
 
 from simhbase.deduplication.matching import MatchCriteria
-from simhbase.drawers.components import merge_components
+from simhbase.drawers.components import connections, merge_components
 from simhbase.drawers.join import Distinct, Pairs, distinct
 from simhbase.drawers.scheme import Bounds, Scheme, identities
 from simhbase.errors import SimhbaseError, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.sketches import mismatches_of
+from simhbase.process.slices import Numbers
 from simhbase.profile.profile import Profile
 from simhbase.spark.fingerprints import FINGERPRINT, IDENTITY, Columns, at_borders, binary, fixed
 from simhbase.spark.guard import guarded
 
 MOST_MEMBERS = 1 << 13  # of a drawer compared in one piece, each with each: 33 million comparisons
 ROWS_AT_ONCE = 1 << 16  # rows of drawers compared together
-DRAWER = ("table", "segment")
-PIECE = (*DRAWER, "cell")
+CROWDED = 512  # members of a drawer from which on not all near pairs of it are looked for
+DRAWER = "drawer"  # its hash
+PIECE = ("table", DRAWER, "cell")
 MOST_EDGES = 25_000_000  # each takes 100 bytes of the driver's memory; Spark collects 1 GiB by default
 COMPONENT = "component"
 LEFT, RIGHT = "left", "right"
+PARTITION_BYTES = 64 << 20
+_DRAWER_BYTES = 16  # of a row, beside a fingerprint
 _EDGES_A_ROW = 1 << 20
+_HASH_BYTES = 5  # of a drawer: of a billion, one in a thousand shares its hash with another
+_UPPER = np.uint64((1 << 64) - (1 << (64 - 8 * _HASH_BYTES)))
+_GROUPS_A_PARTITION = 8  # of hashes of drawers, so that partitions get about as many
+_BITS_A_DRAWER, _MOST_BITS = 128, 30  # of the set of shared drawers: at most 128 MB in each task
+_FILED = [
+    StructField("table", IntegerType()),
+    StructField(DRAWER, LongType()),
+    StructField("parts", IntegerType()),
+]
 _MAPPING = StructType([StructField(IDENTITY, BinaryType()), StructField(COMPONENT, BinaryType())])
 
 
@@ -79,7 +96,8 @@ def pairs(
         )
     read = fingerprints.where(F.col(FINGERPRINT).isNotNull()).select(*columns.names)
     members = read.dropDuplicates(columns.names)
-    scheme = criteria.scheme(members.count())
+    count = members.count()
+    scheme = criteria.scheme(count)
     names = ("left", "right", *(["left_sketch", "right_sketch"] if columns.sketch_bytes else []))
     fields = [*(StructField(name, BinaryType()) for name in names), StructField("distance", IntegerType())]
     if columns.sketch_bytes:
@@ -87,11 +105,13 @@ def pairs(
     schema = StructType(fields)
 
     def paired(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for some, found in _near(batches, scheme, bounds, columns):
-            for near in found:
+        for rows in _whole(batches, PIECE):
+            some = columns.read(rows)
+            for near in _first_mates(rows, some, scheme, bounds):
                 yield pa.RecordBatch.from_arrays(_pair_arrays(some, near, scheme, columns), schema.names)
 
-    return drawn(members, scheme, columns).mapInArrow(guarded(paired), schema)
+    drawers = _Drawers.of(members, count, scheme, columns)
+    return drawers.pieces().mapInArrow(guarded(paired), schema)
 
 
 def _pair_arrays(
@@ -106,47 +126,170 @@ def _pair_arrays(
     return arrays
 
 
-def drawn(members: DataFrame, scheme: Scheme, columns: Columns) -> DataFrame:
-    """Distinct fingerprints in each of their drawers, sorted by drawer.
+@dataclass(frozen=True)
+class _Shared:
+    """The drawers of two or more fingerprints, as bits by hashes of their names (so that it may seem to
+    contain others). rows: their members together; large: uint64 (m,), ascending, hashes of those of more than
+    MOST_MEMBERS; parts: int64 (m,), in how many parts these are compared."""
 
-    A large drawer is split into parts, and each pair of parts is compared in one cell, a part with itself in
-    a cell on the diagonal.
-    """
+    bits: NDArray[np.uint8]
+    rows: int
+    large: NDArray[np.uint64]
+    parts: NDArray[np.int64]
 
-    def filed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """A row for each drawer of each fingerprint."""
-        for batch in batches:
-            fingerprints = columns.read(batch)
-            segments = scheme.segments(fingerprints).view(np.int64)
-            for table in range(segments.shape[1]):
-                drawers = [pa.array(np.full(len(batch), table, np.int32)), pa.array(segments[:, table])]
-                arrays = [*drawers, *columns.arrays(fingerprints)]
-                yield pa.RecordBatch.from_arrays(arrays, [*DRAWER, *columns.names])
+    @classmethod
+    def of(cls, counted: DataFrame) -> Self:
+        """counted: a row of hashes and sizes of shared drawers from each task, as of `_counted`."""
+        found = counted.persist()
+        try:
+            count = found.agg(F.coalesce(F.sum(F.length("hashes") / 8), F.lit(0.0))).head() or (0,)
+            width = min(max(int(count[0] * _BITS_A_DRAWER).bit_length(), 3), _MOST_BITS)
+            bits = np.zeros(1 << (width - 3), np.uint8)
+            rows, large, sizes = 0, [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+            for row in found.toLocalIterator():
+                hashes, counts = np.frombuffer(row.hashes, np.uint64), np.frombuffer(row.sizes, np.int64)
+                places = hashes >> np.uint64(64 - width)
+                np.bitwise_or.at(bits, places >> np.uint64(3), _bit_of(places))
+                rows += int(counts.sum())
+                large.append(hashes[counts > MOST_MEMBERS])
+                sizes.append(counts[counts > MOST_MEMBERS])
+        finally:
+            found.unpersist()
+        all_large, all_sizes = np.concatenate(large), np.concatenate(sizes)
+        order = np.argsort(all_large)
+        return cls(bits, rows, all_large[order], -(-2 * all_sizes[order] // MOST_MEMBERS))
 
-    drawer = [StructField("table", IntegerType()), StructField("segment", LongType())]
-    there = members.mapInArrow(guarded(filed), StructType([*drawer, *columns.fields]))
-    sizes = there.groupBy(*DRAWER).count().where(F.col("count") > MOST_MEMBERS)
-    parts = sizes.select(*DRAWER, F.ceil(F.col("count") * 2 / MOST_MEMBERS).cast("int").alias("parts"))
-    parted = (
-        there.join(F.broadcast(parts), list(DRAWER), "left")
-        .withColumn("parts", F.coalesce("parts", F.lit(1)))
-        .withColumn("part", F.pmod(F.xxhash64(*columns.names), "parts").cast("int"))
-        .withColumn("other", F.explode(F.expr("sequence(0, parts - 1)")))
-        .withColumn("cell", F.expr("cast(least(part, other) AS bigint) * parts + greatest(part, other)"))
-        .withColumn("across", F.col("part") != F.col("other"))
-    )
-    chosen = parted.select(*PIECE, "part", "across", *columns.names)
-    return chosen.repartition(*PIECE).sortWithinPartitions(*PIECE, *columns.names)
+    def contain(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        places = hashes >> np.uint64(65 - self.bits.size.bit_length() - 3)
+        found: NDArray[np.bool_] = (self.bits[places >> np.uint64(3)] & _bit_of(places)) != 0
+        return found
+
+    def parts_of(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """In how many parts drawers are compared: int32 (n,)."""
+        parts = np.ones(len(hashes), np.int32)
+        if len(self.large):
+            place = np.minimum(np.searchsorted(self.large, hashes), len(self.large) - 1)
+            is_large = self.large[place] == hashes
+            parts[is_large] = self.parts[place[is_large]]
+        return parts
 
 
-def _near(
-    batches: Iterable[pa.RecordBatch], scheme: Scheme, bounds: Bounds, columns: Columns
-) -> Iterator[tuple[FingerprintBatch, Iterator[Pairs]]]:
-    """Fingerprints of some whole drawers at a time, and the pairs among them whose first common drawer is one
-    of these."""
-    for rows in _whole(batches):
-        fingerprints = columns.read(rows)
-        yield fingerprints, _first_mates(rows, fingerprints, scheme, bounds)
+def _hashes(table: int, segments: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Hashes of drawers of a table, of _HASH_BYTES bytes in the upper ones of 8: uint64 (n,)."""
+    named = (segments << np.uint64(6)) ^ (segments >> np.uint64(58)) ^ np.uint64(table)
+    # Multipliers of SplitMix64.
+    named = (named ^ (named >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    named = (named ^ (named >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return named & _UPPER
+
+
+def _packed(hashes: NDArray[np.uint64]) -> bytes:
+    return hashes.astype(">u8").view(np.uint8).reshape(-1, 8)[:, :_HASH_BYTES].tobytes()
+
+
+def _unpacked(packed: bytes) -> NDArray[np.uint64]:
+    upper = np.frombuffer(packed, np.uint8).reshape(-1, _HASH_BYTES)
+    return np.pad(upper, ((0, 0), (0, 8 - _HASH_BYTES))).view(">u8")[:, 0].astype(np.uint64)
+
+
+def _bit_of(places: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    return np.uint8(1) << (places & np.uint64(7)).astype(np.uint8)
+
+
+def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows with hashes of drawers -> one row with the hashes that occur twice, and how often they occur."""
+    held = [_unpacked(each) for rows in batches for each in rows.column("hashes").to_pylist()]
+    if held:
+        hashes, counts = np.unique(np.concatenate(held), return_counts=True)
+        several = counts > 1
+        packed = [hashes[several].tobytes(), counts[several].astype(np.int64).tobytes()]
+        arrays = [pa.array([each], pa.binary()) for each in packed]
+        yield pa.RecordBatch.from_arrays(arrays, ["hashes", "sizes"])
+
+
+def _partitions(frame: DataFrame, size: int) -> int:
+    """Number of partitions for a shuffle of so many bytes: a task for each core, and more if one would get
+    more than PARTITION_BYTES. (The session's number is for all of its jobs, large and small.)"""
+    return max(frame.sparkSession.sparkContext.defaultParallelism, -(-size // PARTITION_BYTES))
+
+
+@dataclass(frozen=True)
+class _Drawers:
+    """The drawers of some fingerprints, as far as they are shared."""
+
+    members: DataFrame
+    scheme: Scheme
+    columns: Columns
+    shared: Broadcast[_Shared]
+    partitions: int
+
+    @classmethod
+    def of(cls, members: DataFrame, count: int, scheme: Scheme, columns: Columns) -> Self:
+        """Count the members of all drawers: hashes of their names are shuffled, without fingerprints. count:
+        of members."""
+        partitions = _partitions(members, count * scheme.tables * _HASH_BYTES)
+        groups = partitions * _GROUPS_A_PARTITION
+
+        def named(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in filter(len, batches):
+                segments = scheme.segments(columns.read(batch))
+                by_table = [_hashes(table, segments[:, table]) for table in range(segments.shape[1])]
+                hashes = np.concatenate(by_table)
+                group = (hashes >> np.uint64(32)) % np.uint64(groups)
+                order = np.argsort(group, kind="stable")
+                ends = np.searchsorted(group[order], np.arange(1, groups))
+                packed = [_packed(each) for each in np.split(hashes[order], ends)]
+                arrays = [pa.array(np.arange(groups, dtype=np.int32)), pa.array(packed, pa.binary())]
+                yield pa.RecordBatch.from_arrays(arrays, ["group", "hashes"])
+
+        there = members.mapInArrow(guarded(named), "group int, hashes binary")
+        counted = there.repartition(partitions, "group").mapInArrow(
+            guarded(_counted), "hashes binary, sizes binary"
+        )
+        shared = _Shared.of(counted)
+        size = shared.rows * (8 * columns.words + columns.sketch_bytes + _DRAWER_BYTES)
+        held = members.sparkSession.sparkContext.broadcast(shared)
+        return cls(members, scheme, columns, held, _partitions(members, size))
+
+    def whole(self) -> DataFrame:
+        """The fingerprints in each drawer that others share (and some more, by chance), sorted by drawer."""
+        rows = self._filed().select(DRAWER, *self.columns.names)
+        return rows.repartition(self.partitions, DRAWER).sortWithinPartitions(DRAWER)
+
+    def pieces(self) -> DataFrame:
+        """The same in pieces. A large drawer is split into parts, and each pair of parts is compared in one
+        cell, a part with itself in a cell on the diagonal."""
+        names = self.columns.names
+        parted = (
+            self._filed()
+            .withColumn("part", F.pmod(F.xxhash64(*names), "parts").cast("int"))
+            .withColumn("other", F.explode(F.expr("sequence(0, parts - 1)")))
+            .withColumn("cell", F.expr("cast(least(part, other) AS bigint) * parts + greatest(part, other)"))
+            .withColumn("across", F.col("part") != F.col("other"))
+        )
+        chosen = parted.select(*PIECE, "part", "across", *names)
+        return chosen.repartition(self.partitions, *PIECE).sortWithinPartitions(*PIECE, *names)
+
+    def _filed(self) -> DataFrame:
+        """A row for each shared drawer of each fingerprint."""
+        scheme, columns, shared = self.scheme, self.columns, self.shared
+
+        def filed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in filter(len, batches):
+                fingerprints = columns.read(batch)
+                segments = scheme.segments(fingerprints)
+                for table in range(segments.shape[1]):
+                    hashes = _hashes(table, segments[:, table])
+                    there = np.flatnonzero(shared.value.contain(hashes))
+                    arrays = [
+                        pa.array(np.full(len(there), table, np.int32)),
+                        pa.array(hashes[there].view(np.int64)),
+                        pa.array(shared.value.parts_of(hashes[there])),
+                        *columns.arrays(fingerprints[there]),
+                    ]
+                    yield pa.RecordBatch.from_arrays(arrays, ["table", DRAWER, "parts", *columns.names])
+
+        return self.members.mapInArrow(guarded(filed), StructType([*_FILED, *self.columns.fields]))
 
 
 def _first_mates(
@@ -154,16 +297,18 @@ def _first_mates(
 ) -> Iterator[Pairs]:
     table, part, across = (rows.column(name).to_numpy() for name in ("table", "part", "across"))
     segments = scheme.segments(fingerprints)
-    for found in scheme.mates(fingerprints, _numbered(rows), bounds):
+    for found in scheme.mates(fingerprints, _numbered(rows, PIECE), bounds):
         left, right = found.left, found.right
-        first = (segments[left] == segments[right]).argmax(axis=1)
-        yield found.where((first == table[left]) & ((part[left] != part[right]) == across[left]))
+        agree = segments[left] == segments[right]
+        is_first = agree.any(axis=1) & (agree.argmax(axis=1) == table[left])  # hashes of drawers may collide
+        yield found.where(is_first & ((part[left] != part[right]) == across[left]))
 
 
-def _whole(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Whole pieces of drawers, about ROWS_AT_ONCE rows at a time."""
+def _whole(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.Table]:
+    """Whole drawers, or pieces of them, which are equal in some columns, about ROWS_AT_ONCE rows at a
+    time."""
     held: list[pa.RecordBatch] = []
-    for rows, begins in at_borders(batches, PIECE):
+    for rows, begins in at_borders(batches, names):
         if begins and sum(map(len, held)) >= ROWS_AT_ONCE:
             yield pa.Table.from_batches(held)
             held = []
@@ -172,9 +317,9 @@ def _whole(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _numbered(rows: pa.Table) -> NDArray[np.uint32]:
-    """Number of the piece of each row: uint32 (n,)."""
-    keys = [rows.column(name).to_numpy() for name in PIECE]
+def _numbered(rows: pa.Table, names: Sequence[str]) -> NDArray[np.uint32]:
+    """Number of the drawer or piece of each row: uint32 (n,)."""
+    keys = [rows.column(name).to_numpy() for name in names]
     differs = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
     return np.append(0, np.cumsum(differs)).astype(np.uint32)
 
@@ -207,20 +352,39 @@ def _edges(
 ) -> NDArray[np.uint64]:
     """Edges between identities that connect all matches, but far fewer than there are: uint64
     (m, 2, words)."""
-    verified = verified_by(criteria)
-    words = 2 if verified else columns.words
+    verified, bounds = verified_by(criteria), criteria.bounds
 
     def spanning(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows with the bytes of edges."""
-        for fingerprints, found in _near(batches, scheme, criteria.bounds, columns):
+        for rows in _whole(batches, [DRAWER]):
+            fingerprints = columns.read(rows)
             named = identities(fingerprints, verified)
             values = distinct(named)
             root = np.arange(len(values.first))
-            for some in found:
-                root = merge_components(root, values.inverse[some.left], values.inverse[some.right])
+            for left, right in _connected(fingerprints, _numbered(rows, [DRAWER]), scheme, bounds):
+                root = merge_components(root, values.inverse[left], values.inverse[right])
             yield _edges_of(root, named, values)
 
-    return _collected(drawn(members, scheme, columns).mapInArrow(guarded(spanning), "edges binary"), words)
+    drawers = _Drawers.of(members, members.count(), scheme, columns)
+    found = drawers.whole().mapInArrow(guarded(spanning), "edges binary")
+    try:
+        return _collected(found, 2 if verified else columns.words)
+    finally:
+        drawers.shared.destroy()
+
+
+def _connected(
+    fingerprints: FingerprintBatch, drawers: NDArray[np.uint32], scheme: Scheme, bounds: Bounds
+) -> Iterator[tuple[Numbers, Numbers]]:
+    """Near pairs that connect all near fingerprints of each drawer. drawers: uint32 (n,), ascending."""
+    sizes = np.bincount(drawers)
+    ends = np.cumsum(sizes)
+    for drawer in np.flatnonzero(sizes > CROWDED):
+        members = np.arange(ends[drawer] - sizes[drawer], ends[drawer])
+        yield from connections(members, partial(scheme.are_near, fingerprints, bounds))
+    others = np.flatnonzero(sizes[drawers] <= CROWDED)
+    for pairs in scheme.mates(fingerprints[others], drawers[others], bounds):
+        yield others[pairs.left], others[pairs.right]
 
 
 def _spanning_of_pairs(batches: Iterable[pa.RecordBatch], words: int) -> Iterator[pa.RecordBatch]:

@@ -190,6 +190,20 @@ def test_the_groups_are_those_of_one_machine(spark, mixed, profile, options, par
     require_the_same(spark, mixed, profile, partitions, **options)
 
 
+def test_a_crowd_in_one_drawer_has_the_groups_of_one_machine(spark, tmp_path):
+    """More near texts than are compared each with each, of two pages with the same beginning."""
+    chance, (page, other) = random.Random(3), texts(2, words=150)
+    pages = [page.split(), [*page.split()[:75], *other.split()[75:]]]
+    contents = []
+    for number in range(drawers.CROWDED * 3 // 2):
+        words = [*pages[number % 5 == 0]]
+        for place in chance.sample(range(150), number % 40):
+            words[place] = f"changed{chance.randrange(50)}"
+        contents.append(" ".join(words))
+    records = [{"id": f"{number}", "text": text} for number, text in enumerate(contents)]
+    require_the_same(spark, numbered(tmp_path / "crowd.jsonl", records), min_similarity=0.7)
+
+
 @pytest.mark.parametrize("partitions", [1, pytest.param(200, marks=pytest.mark.full)])
 def test_input_without_order_is_ordered_by_ids_however_it_is_spread(spark, partitions):
     text, other = texts(2, words=60)
