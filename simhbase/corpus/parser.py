@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -25,7 +24,6 @@ from simhbase.corpus.fields import (
 from simhbase.corpus.names import plain_name
 from simhbase.corpus.prepared import fingerprint_of
 from simhbase.corpus.record import (
-    AS_GIVEN,
     ID_HINT,
     TAG_HINT,
     VALUE_HINT,
@@ -41,11 +39,6 @@ from simhbase.index.rows import id_problem
 from simhbase.index.tags import Tags, tags_problem
 from simhbase.model.ids import IDS_ARE, id_of
 from simhbase.text.html import extract_html
-
-
-def used_of(records: Iterable[Record]) -> Counter[str]:
-    """Number of records by source, in input order."""
-    return Counter(record.source for record in records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +66,11 @@ class Parser:
         items = self.parse(chunk)
         records = [item for item in items if isinstance(item, Record)]
         texts = [record.text or "" for record in records]
-        return texts, [item for item in items if isinstance(item, Reject)], used_of(records)
+        return (
+            texts,
+            [item for item in items if isinstance(item, Reject)],
+            Counter(record.source for record in records),
+        )
 
     def _parsed(self, raw: Raw) -> list[Record | Reject]:
         """The record of a line, or several, if JSON objects were joined on it."""
@@ -85,7 +82,7 @@ class Parser:
         """The JSON objects joined on a line, if there are several."""
         if raw.holds == "json":
             with suppress(ValueError, RecursionError):
-                objects = list(joined_objects(self._decode(raw, raw.data)))
+                objects = list(joined_objects(self.options.decode(raw.data, raw.encoding)))
                 if len(objects) > 1:
                     return [_part(raw, *each) for each in enumerate(objects, 1)]
         return []
@@ -102,7 +99,8 @@ class Parser:
             if record_id is None and text is not None:
                 text_id = blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
                 record_id = self._id(raw, text_id)
-            value, tags = self._value(raw, fields), self._tags(raw, fields)
+            value = self._value(raw, fields) if fields is None or self.options.value_field else None
+            tags = self._tags(raw, fields) if self.options.tag_fields else self.options.tags
             line = fields.text.strip().encode() if fields and self.options.whole_rows else raw.row
             name = record_id or ""
             found = text, fingerprint, line, value, tags, raw.is_named, title
@@ -111,18 +109,16 @@ class Parser:
             return Reject(raw.source, raw.line, record_id, str(error))
 
     def _fields(self, raw: Raw) -> _Object | None:
-        """Its object, None if the format has no JSON."""
-        return _Object.of(self._decode(raw, raw.data)) if raw.holds == "json" else None
-
-    def _decode(self, raw: Raw, data: bytes) -> str:
-        if raw.encoding == AS_GIVEN:
-            return data.decode(errors="surrogatepass")
-        return self.options.decode(data, raw.encoding)
+        """Its object, None if the format has no JSON. Raises BadInput."""
+        if raw.holds != "json":
+            return None
+        text = self.options.decode(raw.data, raw.encoding)
+        return _Object(text, _json_object(text))
 
     def _given_id(self, raw: Raw, fields: _Object | None) -> Any:
         if raw.id is None and fields is not None:
             return fields.get(self.options.id_field, ID_HINT)
-        return self._decode(raw, raw.id) if isinstance(raw.id, bytes) else raw.id
+        return self.options.decode(raw.id, raw.encoding) if isinstance(raw.id, bytes) else raw.id
 
     def _id(self, raw: Raw, value: Any) -> str:
         try:
@@ -168,7 +164,7 @@ class Parser:
         """The text or fingerprint of a record, as it is given."""
         if fields is not None:
             return fields.get(self.options.content_field, self.options.content_hint)
-        return int(raw.data) if raw.holds == "integer" else self._decode(raw, raw.data)
+        return int(raw.data) if raw.holds == "integer" else self.options.decode(raw.data, raw.encoding)
 
     def _wrong_content(self, value: Any, wanted: str) -> BadInput:
         return BadInput(f"field {self.options.content_field!r} is {TYPE_NAMES[type(value)]}, not {wanted}")
@@ -176,7 +172,7 @@ class Parser:
     def _value(self, raw: Raw, fields: _Object | None) -> Value | None:
         value = None
         if fields is None:
-            value = None if raw.value is None else self._decode(raw, raw.value)
+            value = None if raw.value is None else self.options.decode(raw.value, raw.encoding)
         elif (name := self.options.value_field) is not None and has_field(fields.fields, name):
             value = fields.get(name, VALUE_HINT)  # documents without it are kept last
         if isinstance(value, (bool, list, dict)):
@@ -188,14 +184,11 @@ class Parser:
         return known
 
     def _tags(self, raw: Raw, fields: _Object | None) -> Tags:
-        named = self.options.tag_fields
-        if not named:
-            return self.options.tags
-        values: list[Any]
+        named, values = self.options.tag_fields, list[Any]()
         if fields is not None:
             values = [fields.get(field, TAG_HINT) for _, field in named]
         elif raw.tags:
-            values = [None if cell is None else self._decode(raw, cell) for cell in raw.tags]
+            values = [None if cell is None else self.options.decode(cell, raw.encoding) for cell in raw.tags]
         else:
             raise BadInput(f"no field {named[0][1]!r}: this format has none to take tags from")
         found = (
@@ -231,15 +224,13 @@ class _Object(NamedTuple):
     text: str
     fields: dict[str, Any]
 
-    @classmethod
-    def of(cls, text: str) -> Self:
-        """Raises BadInput."""
-        return cls(text, _json_object(text))
-
     def get(self, name: str, hint: str) -> Any:
         """The value of a field; an integer of any length is exact. Raises BadInput."""
-        value = field_of(self.fields, name, hint)
-        require_one_value(self.text, self.fields, name)
+        if name in self.fields and self.text.count(f'"{name}"') == 1:  # as nearly always
+            value = self.fields[name]
+        else:
+            value = field_of(self.fields, name, hint)
+            require_one_value(self.text, self.fields, name)
         if isinstance(value, float) and abs(value) >= EXACT:
             return field_of(exact_json_value(self.text), name, hint)
         return value

@@ -128,8 +128,10 @@ class InputOptions:
         return f"name another {kind} field ({kind}_field)"
 
     def decode(self, data: bytes, encoding: str | None = None) -> str:
-        """Decode bytes of a file. encoding: of these, if it is known. Raises BadInput, with advice if it is
+        """Decode bytes of a record. encoding: of these, if it is known. Raises BadInput, with advice if it is
         not."""
+        if encoding == AS_GIVEN:
+            return data.decode(errors="surrogatepass")
         try:
             return decode(data, encoding or self.encoding)
         except BadInput as error:
@@ -269,13 +271,8 @@ ReadItems = Sequence[Raw | Record | Reject]  # a chunk, parsed if it held HTML
 
 def size_of(items: ReadItems) -> int:
     """Size of the records of a chunk, in bytes; of parsed ones in characters."""
-    return sum(map(_size, items))
-
-
-def _size(item: Raw | Record | Reject) -> int:
-    if isinstance(item, Raw):
-        return len(item.data) + len(item.row or b"")
-    return len(item.text or "") if isinstance(item, Record) else 0
+    raw = sum(len(item.data) + len(item.row or b"") for item in items if isinstance(item, Raw))
+    return raw + sum(len(item.text or "") for item in items if isinstance(item, Record))
 
 
 Value = str | int | float

@@ -99,20 +99,14 @@ class Sources:
         for given in self._inputs:
             if given == STDIN:
                 yield FoundSource(Source("stdin", "stdin"), None)
-            elif (path := local_path(given)) is None:
-                yield from map(
-                    self._named,
-                    expand_url(given, form, follow_links=follow_links),
-                )
-            else:
-                yield from map(self._named, expand(path, form, follow_links=follow_links))
-
-    def _named(self, found: Listed) -> Listed:
-        if self._options.id_from != "path" or not isinstance(found, FoundSource):
-            return found
-        path = found.path
-        name = printable(os.path.realpath(path)) if isinstance(path, Path) else found.source.name
-        return replace(found, source=Source(found.source.name, name))
+                continue
+            path = local_path(given)
+            found = (
+                expand_url(given, form, follow_links=follow_links)
+                if path is None
+                else expand(path, form, follow_links=follow_links)
+            )
+            yield from map(_named_by_path, found) if self._options.id_from == "path" else found
 
     def _items(self) -> Iterator[Raw | Reject]:
         for found in self._listed or self._found():
@@ -161,6 +155,15 @@ class Sources:
         yield from parquet_records(found.source, _CountedFile(file, self), self._options, self.notes.append)
         if size is not None:
             self._done = begin + size
+
+
+def _named_by_path(found: Listed) -> Listed:
+    """A file whose documents are named by its path."""
+    if not isinstance(found, FoundSource):
+        return found
+    path = found.path
+    name = printable(os.path.realpath(path)) if isinstance(path, Path) else found.source.name
+    return replace(found, source=Source(found.source.name, name))
 
 
 def in_certain_base(items: Iterator[Raw | Reject], options: InputOptions) -> Iterator[Raw | Reject]:

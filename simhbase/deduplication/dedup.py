@@ -18,25 +18,26 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.names import WITHOUT_FIELDS
 from simhbase.corpus.outputs.files import Duplicate
 from simhbase.corpus.outputs.trim import Trim, measured, text_only, without_content
-from simhbase.corpus.outputs.unique import require_written, unique_trim
+from simhbase.corpus.outputs.unique import unique_trim
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Value
 from simhbase.corpus.watcher import ProgressOnly, Watcher
 from simhbase.deduplication.dates import DateOrder, DateUnit
 from simhbase.deduplication.evidence import Rule
 from simhbase.deduplication.files import DedupFiles, folder_of
+from simhbase.deduplication.job import Dedup
 from simhbase.deduplication.matching import MatchCriteria, SpooledTexts
 from simhbase.deduplication.report import DedupReport, SourcesRead, report_of, warnings_about
 from simhbase.deduplication.representative import Preference, preference
 from simhbase.deduplication.rows import DedupedRows, RowsSeen
-from simhbase.drawers.groups import Matcher, groups, stars
+from simhbase.drawers.groups import Groups, Matcher, groups, stars
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
 from simhbase.jobs.lookups import nearest_others
 from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
 from simhbase.jobs.source_report import warnings_of
-from simhbase.model.frames import Documents, Texts, require_new_column
+from simhbase.model.frames import Documents, Texts
 from simhbase.model.values import Query
 from simhbase.process.progress import Progress
 from simhbase.process.spool import Spool, SpooledRows
@@ -174,135 +175,170 @@ def dedup(
     inputs = Inputs.of(inputs, texts)
     if id_field or text_field:
         inputs = inputs.with_fields(id_field, text_field)
-    options = inputs.options
     if progress is not None:
         inputs = replace(inputs, watcher=ProgressOnly(progress))
-    if inputs.rows is not None and unique:
-        raise UsageError("is for files: the report on rows has them as `frame`", parameter="unique")
-    if keep_rejected and not unique and inputs.rows is None:
-        raise UsageError("needs a file of unique documents (unique)", parameter="keep_rejected")
-    if scope is not None and against is None:
-        raise UsageError("is one of the store `against`: give both", parameter="scope")
-    if count_field is not None:
-        _require_countable(count_field, inputs, unique)
-    require_written(unique)
-    inputs.require_outputs(unique, duplicates, evidence)
-    start = monotonic()
+    job = Dedup(
+        inputs=inputs,
+        profile=profile,
+        min_similarity=min_similarity,
+        min_containment=min_containment,
+        thresholds=thresholds,
+        keep=keep,
+        date_field=date_field,
+        date_order=date_order,
+        date_unit=date_unit,
+        chains=chains,
+        against=against,
+        scope=scope,
+        unique=unique,
+        duplicates=duplicates,
+        evidence=evidence,
+        keep_rejected=keep_rejected,
+        count_field=count_field,
+    )
     with ExitStack() as stack:
-        stored = None if against is None else _StoredMatches(stack, against, scope, profile, min_similarity)
-        used = stored.profile if stored else profile
-        criteria, least = MatchCriteria.exact(
-            used, min_similarity, of_texts=options.fingerprint_field is None
+        return _DedupRun(job, stack).dedup()
+
+
+class _DedupRun:
+    """One run: reads and spools the documents, groups them, writes the files, and reports."""
+
+    def __init__(self, job: Dedup, stack: ExitStack) -> None:
+        """Opens everything before documents are read; the stack closes it."""
+        self._start, self._job, self._stack = monotonic(), job, stack
+        self._stored = None if job.against is None else _StoredMatches(stack, job, job.against)
+        criteria, least = self._criteria, self._least = MatchCriteria.exact(
+            self._stored.profile if self._stored else job.profile, job.min_similarity, of_texts=job.has_texts
         )
-        if min_containment is not None:
-            if against is not None or options.fingerprint_field is not None:
-                without = "a store has none" if against is not None else "fingerprints are given"
-                raise UsageError(
-                    f"needs the texts of documents that are kept, and {without}", parameter="min_containment"
-                )
-            criteria.require_containment(min_containment, least, chains=chains)
-        if thresholds:
-            _require_above(thresholds, least, inputs)
-        preferred = preference(keep, date_field, date_order, date_unit)
+        if job.min_containment is not None:
+            job.require_texts_to_contain()
+            criteria.require_containment(job.min_containment, least, chains=job.chains)
+        if job.thresholds:
+            job.require_thresholds(least)
+        self._preferred = preference(job.keep, job.date_field, job.date_order, job.date_unit)
         options = replace(
-            options,
+            job.inputs.options,
             fingerprint_bits=criteria.profile.fingerprint_bits,
-            value_field=preferred.field if preferred else None,
-            whole_rows=bool(unique),
+            value_field=self._preferred.field if self._preferred else None,
+            whole_rows=bool(job.unique),
         )
-        inputs = replace(inputs, options=options)
-        values = None if preferred is None else _Values(preferred, options, inputs.watcher)
-        rejects = stack.enter_context(inputs.noting_rejects())
-        folder = folder_of(unique, duplicates, evidence)
-        spooled_texts = None
-        if options.fingerprint_field is None and (least or evidence):
-            spooled_texts = stack.enter_context(
-                closing(SpooledTexts(criteria.profile, least, folder, min_containment))
-            )
-        spooled = SpooledRows(folder, criteria.nothing.values)
-        sketches = SpooledRows(folder, criteria.nothing.sketches)
-        stack.callback(spooled.close)
-        stack.callback(sketches.close)
-        sources = SourcesRead(inputs, stack.enter_context(closing(Spool(folder))))
-        given = {"unique": unique, "duplicates": duplicates, "evidence": evidence}
-        asked = {option: Path(path) for option, path in given.items() if path}
-        rule = criteria.rule(least, min_containment, chains=chains)
-        stored_rule = stored.rule if stored else rule
-        files = DedupFiles(stack, asked, inputs, folder, rule, stored_rule, spooled_texts, count_field)
-        rows = None if inputs.rows is None else RowsSeen(GivenRows.of(inputs.rows, options), count_field)
-        trim: Trim = text_only if spooled_texts else without_content
-        if unique:
-            trim, inputs = unique_trim(inputs)
-        if preferred and preferred.field is None:
-            trim = partial(measured, trim)
-        fingerprinter = None if options.fingerprint_field else criteria.profile.fingerprinter()
-        work = ChunkFingerprinter(Parser(options), fingerprinter, trim, keep_rejected)
-        read = replace(inputs, rows=rows.rows) if rows else inputs
-        batches = stack.enter_context(closing(read.each(work)))
+        inputs = self._inputs = replace(job.inputs, options=options)
+        self._values = None if self._preferred is None else _Values(self._preferred, options, inputs.watcher)
+        self._rejects = stack.enter_context(inputs.noting_rejects())
+        folder = folder_of(*job.files.values())
+        self._texts = None
+        if job.has_texts and (least or job.evidence):
+            spooled = SpooledTexts(criteria.profile, least, folder, job.min_containment)
+            self._texts = stack.enter_context(closing(spooled))
+        self._fingerprints = SpooledRows(folder, criteria.nothing.values)
+        self._sketches = SpooledRows(folder, criteria.nothing.sketches)
+        stack.callback(self._fingerprints.close)
+        stack.callback(self._sketches.close)
+        self._sources = SourcesRead(inputs, stack.enter_context(closing(Spool(folder))))
+        rule = self._rule = criteria.rule(least, job.min_containment, chains=job.chains)
+        self._stored_rule = self._stored.rule if self._stored else rule
+        self._files = DedupFiles(
+            stack, job.files, inputs, folder, rule, self._stored_rule, self._texts, job.count_field
+        )
+        rows = inputs.rows
+        self._rows = None if rows is None else RowsSeen(GivenRows.of(rows, options), job.count_field)
+
+    def dedup(self) -> DedupReport:
+        """Do it all. Raises as `dedup`."""
+        self._read()
+        order = self._values.order() if self._values else None
+        matcher = self._matcher()
+        group = groups if self._job.chains else stars
+        grouped = group(matcher, order)
+        if self._rejects.counts.nothing_read:
+            if self._rows:
+                raise BadInput(f"no row could be read: {self._rows.first_problem}")
+            self._files.abandon()
+        self._files.write(grouped)
+        # Which of all documents match no stored one.
+        free = self._stored.free if self._stored else np.ones(len(grouped.unique), dtype=np.bool_)
+        report = self._report(grouped, free)
+        if self._rows is None:
+            return report
+        at = {each: group(matcher.at_least(each), order) for each in self._job.thresholds}
+        rules = self._rule, self._stored_rule
+        return self._rows.report(report, free, grouped, at, self._files.ids, self._texts, *rules)
+
+    def _read(self) -> None:
+        """Read all documents, and spool those that match no stored one."""
+        rows, stored = self._rows, self._stored
+        spools = [each for each in (self._texts, self._values, self._files) if each]
+        inputs, work = self._work()
+        batches = self._stack.enter_context(closing(inputs.each(work)))
         for batch in without_repeats(batches):
-            rejects.note(batch)
-            sources.append(batch)
+            self._rejects.note(batch)
+            self._sources.append(batch)
             if rows:
                 rows.append(batch)
-            rest = stored.rest(batch, files, rows) if stored else batch
-            spooled.append(rest.fingerprints.values)
-            sketches.append(rest.fingerprints.sketches)
-            for each in (spooled_texts, values, files):
-                if each:
-                    each.append(rest)
-        fingerprints = FingerprintBatch(cast(NDArray[np.uint64], spooled), cast(NDArray[np.uint8], sketches))
-        exact = spooled_texts.exact() if spooled_texts and least else None
-        scheme = criteria.scheme(len(fingerprints))
-        if least and (missing := scheme.missing(least)):
-            inputs.watcher.note(missing)
-        matcher = Matcher(fingerprints, scheme, criteria.bounds, exact, inputs.watcher.progress)
-        group, order = groups if chains else stars, values.order() if values else None
-        grouped = group(matcher, order)
-        if rejects.counts.nothing_read:
-            if rows:
-                raise BadInput(f"no row could be read: {rows.first_problem}")
-            files.abandon()
-        files.write(grouped)
-        # Which of all documents match no stored one.
-        free = stored.free if stored else np.ones(len(grouped.unique), dtype=np.bool_)
+            rest = stored.rest(batch, self._files, rows) if stored else batch
+            self._fingerprints.append(rest.fingerprints.values)
+            self._sketches.append(rest.fingerprints.sketches)
+            for each in spools:
+                each.append(rest)
+
+    def _work(self) -> tuple[Inputs, ChunkFingerprinter]:
+        """What is read, and what threads do with it."""
+        inputs, trim = self._inputs, cast(Trim, text_only if self._texts else without_content)
+        if self._job.unique:
+            trim, inputs = unique_trim(inputs)
+        if self._preferred and self._preferred.field is None:
+            trim = partial(measured, trim)
+        fingerprinter = self._criteria.profile.fingerprinter() if self._job.has_texts else None
+        work = ChunkFingerprinter(Parser(inputs.options), fingerprinter, trim, self._job.keep_rejected)
+        return replace(inputs, rows=self._rows.rows) if self._rows else inputs, work
+
+    def _matcher(self) -> Matcher:
+        """Finds the matches among the documents that were read."""
+        values, sketches = self._fingerprints, self._sketches
+        fingerprints = FingerprintBatch(cast(NDArray[np.uint64], values), cast(NDArray[np.uint8], sketches))
+        scheme, watcher = self._criteria.scheme(len(fingerprints)), self._inputs.watcher
+        if self._least and (missing := scheme.missing(self._least)):
+            watcher.note(missing)
+        exact = self._texts.exact() if self._texts and self._least else None
+        return Matcher(fingerprints, scheme, self._criteria.bounds, exact, watcher.progress)
+
+    def _report(self, grouped: Groups, free: NDArray[np.bool_]) -> DedupReport:
+        """Warn of what is suspicious, and report. free: bool (n,), which of all documents match no stored
+        one."""
+        ids, sources, texts = self._files.ids, self._sources, self._texts
         unique_of_all = free.copy()
         unique_of_all[free] = grouped.unique
         found = sources.reports(unique_of_all)
-        repeats = spooled_texts.repeats if spooled_texts else lambda document: False
-        about = warnings_about(grouped, sources.gathered(grouped, free), files.ids, repeats)
-        for warning in [*warnings_of(found), *about]:
-            inputs.watcher.note(warning)
-        report = report_of(
-            grouped,
-            rejects.counts,
-            found,
-            files.ids,
-            duplicates_of_stored=int(np.count_nonzero(~free)),
-            seconds=monotonic() - start,
+        suspicious = warnings_about(
+            grouped, sources.gathered(grouped, free), ids, texts.repeats if texts else _repeats_nothing
         )
-        if rows is None:
-            return report
-        at = {each: group(matcher.at_least(each), order) for each in thresholds}
-        return rows.report(report, free, grouped, at, files.ids, spooled_texts, rule, stored_rule)
+        for warning in [*warnings_of(found), *suspicious]:
+            self._inputs.watcher.note(warning)
+        return report_of(
+            grouped,
+            self._rejects.counts,
+            found,
+            ids,
+            duplicates_of_stored=int(np.count_nonzero(~free)),
+            seconds=monotonic() - self._start,
+        )
+
+
+def _repeats_nothing(document: int) -> bool:
+    """Nothing is known of texts that are not kept."""
+    return False
 
 
 class _StoredMatches:
     """Takes out the documents that match a stored one."""
 
-    def __init__(
-        self,
-        stack: ExitStack,
-        url: str,
-        scope: str | None,
-        profile: Profile | Mapping[str, object] | None,
-        min_similarity: float | None,
-    ) -> None:
+    def __init__(self, stack: ExitStack, job: Dedup, url: str) -> None:
         # Read all of large drawers, too: no stored match may be missed.
-        index = stack.enter_context(open_index(url, access="read", drawer_limit=None, scope=scope))
-        index.profile.require(given_parameters(profile))
+        index = stack.enter_context(open_index(url, access="read", drawer_limit=None, scope=job.scope))
+        index.profile.require(given_parameters(job.profile))
         _ = index.fingerprinter
         self.profile = index.profile
-        least = None if self.profile.sketching is None else min_similarity
+        least = None if self.profile.sketching is None else job.min_similarity
         self.rule = Rule(self.profile.index_scheme.rule(least), stored=True)
         self._index, self._query = index, Query(min_similarity=least)
         self._free: list[NDArray[np.bool_]] = []
@@ -333,32 +369,6 @@ class _StoredMatches:
     def free(self) -> NDArray[np.bool_]:
         """Which of all documents match no stored one: bool (n,)."""
         return np.concatenate([*self._free, np.empty(0, dtype=bool)])
-
-
-def _require_above(thresholds: Sequence[float], least: float, inputs: Inputs) -> None:
-    """Raises UsageError for thresholds that nothing is grouped by."""
-    if inputs.rows is None:
-        raise UsageError("are for rows: files have one list of duplicates", parameter="thresholds")
-    if not least:
-        raise UsageError("need similarities of texts, which are not compared", parameter="thresholds")
-    for each in thresholds:
-        if isinstance(each, bool) or not isinstance(each, int | float) or not least <= each <= 1:
-            raise UsageError(
-                f"must be from {least:g} (min_similarity) to 1, not {each!r}", parameter="thresholds"
-            )
-
-
-def _require_countable(field: str, inputs: Inputs, unique: str | Path | None) -> None:
-    """Raises UsageError if counts cannot be written into this field."""
-    if not isinstance(field, str):
-        raise UsageError(f"must be the name of a field, not {field!r}", parameter="count_field")
-    if not field:
-        raise UsageError("the name is empty", parameter="count_field")
-    if inputs.rows is not None:
-        given = inputs.rows.given if isinstance(inputs.rows, GivenRows) else inputs.rows
-        require_new_column(given, field, "count_field")
-    elif not unique:
-        raise UsageError("needs a file of unique documents (unique)", parameter="count_field")
 
 
 class _Values:

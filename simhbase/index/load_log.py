@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from secrets import token_hex
 from threading import Event, Lock, Thread
 from types import TracebackType
@@ -160,14 +161,15 @@ class LoadLog:
                 log.warning("the lease of the load %r could not be renewed: %s", self.state.name, error)
 
     def _set(self, state: LoadState) -> bool:
-        value = replace(state, changed=now()).encode()
+        state = replace(state, changed=now())
+        value = state.encode()
         if not self._meta.compare_and_set(self._key, self._value, value):
             found = self._meta.get(self._key)
             # A failed call may have been executed.
             is_ours = found is not None and LoadState.decode(found).token == state.token
             if not is_ours or not self._meta.compare_and_set(self._key, found, value):
                 return False
-        self._value, self.state = value, LoadState.decode(value)
+        self._value, self.state = value, state
         return True
 
     def change(self, **values: Any) -> None:
@@ -194,7 +196,7 @@ class LoadLog:
         be loaded twice, or not at all."""
         for first in range(0, self.state.parts, _PARTS_AT_ONCE):
             numbers = range(first, min(first + _PARTS_AT_ONCE, self.state.parts))
-            values = self._meta.get_many([_part_key(self._row, number) for number in numbers])
+            values = self._meta.get_many([_parts_of(self._row) + number.to_bytes(8) for number in numbers])
             for number, value in zip(numbers, values, strict=True):
                 if value is None:
                     self.change()  # another process may have taken over the load, and finished it
@@ -208,8 +210,8 @@ class LoadLog:
     def advance(self, parts: Sequence[Any], **values: Any) -> None:
         """Note further acknowledged writes."""
         first = self.state.parts
-        keys = (_part_key(self._row, number) for number in range(first, first + len(parts)))
-        self._meta.put(list(zip(keys, map(orjson.dumps, parts), strict=True)))
+        keys = (_parts_of(self._row) + number.to_bytes(8) for number in count(first))
+        self._meta.put(list(zip(keys, map(orjson.dumps, parts), strict=False)))
         self.change(parts=first + len(parts), **values)
 
     @property
@@ -345,14 +347,11 @@ def _busy(state: LoadState) -> StoreBusy:
     )
 
 
-def _part_key(row: bytes, number: int) -> bytes:
-    return _part_prefix(row) + number.to_bytes(8)
-
-
-def _part_prefix(row: bytes) -> bytes:
+def _parts_of(row: bytes) -> bytes:
+    """What the keys of a load's notes begin with; the number of a note follows, in 8 bytes."""
     return _PART + row + b"\0"
 
 
 def _remove_parts(meta: Meta, row: bytes) -> None:
-    meta.delete_under(_part_prefix(row))
+    meta.delete_under(_parts_of(row))
     meta.delete([_PENDING + row])

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.corpus.parser import Parser, used_of
+from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, ReadItems, Record, Reject, WithoutFingerprint
 from simhbase.corpus.sources import CHUNK_RECORDS
 from simhbase.fingerprint.batch import FingerprintBatch
@@ -48,8 +48,8 @@ class Batch:
 
     @cached_property
     def used(self) -> Counter[str]:
-        """Number of records by source."""
-        return used_of(self.records)
+        """Number of records by source, in input order."""
+        return Counter(record.source for record in self.records)
 
     @property
     def bits(self) -> int:
@@ -148,6 +148,8 @@ def joined(batches: Iterable[Batch], least: int, most: int) -> Iterator[Batch]:
 
 
 def _join(batches: list[Batch]) -> Batch:
+    if len(batches) == 1:
+        return batches[0]
     return Batch(
         [item for batch in batches for item in batch.items],
         FingerprintBatch.joined(batch.fingerprints for batch in batches),

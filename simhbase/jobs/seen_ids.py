@@ -36,7 +36,7 @@ class SeenIds:
         """For each id the place where it was first seen, also earlier in `ids`; None for new ids, which are
         noted. Raises SimhbaseError if the disk is full."""
         keys = [each.encode() for each in ids]
-        older = self._among_older(keys)
+        older = self._among_older(self._older, keys) if self._older else {}
         found: list[FirstSeen | None] = []
         for key, (source, line) in zip(keys, places, strict=True):
             first = self._newest.get(key)
@@ -71,11 +71,9 @@ class SeenIds:
             for item in items
         ]
 
-    def _among_older(self, keys: Sequence[bytes]) -> dict[bytes, int]:
-        if self._older is None:
-            return {}
+    def _among_older(self, older: Scratch, keys: Sequence[bytes]) -> dict[bytes, int]:
         asked = [key for key in keys if key not in self._newest]
-        found = zip(asked, self._older.get(asked), strict=True)
+        found = zip(asked, older.get(asked), strict=True)
         return {key: int.from_bytes(place) for key, place in found if place is not None}
 
 

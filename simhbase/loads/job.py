@@ -25,6 +25,7 @@ from simhbase.profile.profile import Profile
 from simhbase.stores import backend
 
 OF_UNIQUE_ONLY = ("unique", "duplicates", "evidence")
+OF_DOCUMENTS = (*OF_UNIQUE_ONLY, "new")
 WITH_RECORDS = ("unique", "new")  # files of whole documents
 
 
@@ -61,12 +62,15 @@ class Load:
         options = replace(self.inputs.options, whole_rows=whole_rows, tags=tags, tag_fields=fields)
         object.__setattr__(self, "inputs", replace(self.inputs, options=options))
         self._check_options()
-        self._check_route()
+        if self.via is None and self.work_folder is not None:
+            raise UsageError("is only for loads via hfiles", parameter="work_folder")
+        if self.via is not None:
+            self._check_route()
 
     @cached_property
     def files(self) -> dict[str, Path | None]:
         """Output files by option."""
-        given = {option: getattr(self, option) for option in (*OF_UNIQUE_ONLY, "new")}
+        given = {option: getattr(self, option) for option in OF_DOCUMENTS}
         paths = {"rejects": self.inputs.rejects, **given}
         return {option: None if path is None else Path(path) for option, path in paths.items()}
 
@@ -116,7 +120,7 @@ class Load:
             require_name(self.name)
         for option in WITH_RECORDS:
             require_written(self.files[option], option)
-        self.inputs.check_outputs(*(self.files[option] for option in (*OF_UNIQUE_ONLY, "new")))
+        self.inputs.check_outputs(*(self.files[option] for option in OF_DOCUMENTS))
         if self.name is not None and not self.can_be_resumed:
             raise UsageError(
                 "is only for loads that can be resumed, and those that read or write a pipe cannot: leave "
@@ -125,12 +129,8 @@ class Load:
             )
 
     def _check_route(self) -> None:
-        if self.via not in (None, "hfiles"):
+        if self.via != "hfiles":
             raise UsageError(f"must be hfiles, not {self.via!r}", parameter="via")
-        if self.via is None and self.work_folder is not None:
-            raise UsageError("is only for loads via hfiles", parameter="work_folder")
-        if self.via is None:
-            return
         if not backend(self.store).takes_hfiles:
             raise UsageError("hfiles is only for stores in HBase", parameter="via")
         if self.new or self.skip_existing:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
 from simhbase.corpus.inputs import Inputs, opened
 from simhbase.corpus.outputs.files import (
@@ -52,7 +52,7 @@ from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.seen_ids import SeenIds
 from simhbase.jobs.source_report import Gathered, SourceReport, warnings_of
 from simhbase.loads.checkpoints import BatchDecision, Checkpoints, InputsChanged
-from simhbase.loads.job import OF_UNIQUE_ONLY, WITH_RECORDS, Load
+from simhbase.loads.job import OF_DOCUMENTS, WITH_RECORDS, Load
 from simhbase.loads.unique import Loaded, claim_documents, find_duplicates, store_kept
 from simhbase.model import wire
 from simhbase.model.values import AddReport, Match
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from simhbase.loads.hfiles_unique import UniqueDocuments
 
 T = TypeVar("T")
+P = ParamSpec("P")
 _RETRY_SECONDS = 1.0  # between attempts to get what another process holds
 CHUNKS_AT_ONCE = 8  # written and made durable together: up to 4,096 documents or 8 MB of text
 # Of short texts or fingerprints, enough for an embedded store to ingest files: 0.9 of the processor time of a
@@ -175,14 +176,13 @@ def loading(job: Load) -> Iterator[LoadReport]:
     with ExitStack() as undone, ExitStack() as stack:
         # Before files: without it none may be touched.
         index, is_new = wait.until(
-            lambda: open_for_load(
-                job.store,
-                job.profile,
-                scope=job.scope,
-                unique_only=job.unique_only,
-                min_similarity=job.min_similarity,
-                fingerprint_field=job.inputs.options.fingerprint_field,
-            )
+            open_for_load,
+            job.store,
+            job.profile,
+            scope=job.scope,
+            unique_only=job.unique_only,
+            min_similarity=job.min_similarity,
+            fingerprint_field=job.inputs.options.fingerprint_field,
         )
         stack.enter_context(closing(index))
         if is_new:
@@ -192,7 +192,7 @@ def loading(job: Load) -> Iterator[LoadReport]:
                 job.inputs.watcher.note(missing)
             undone.callback(drop_if_empty, job.store)
         job.inputs.watcher.replacing(_replaced(job, index))
-        found = wait.until(lambda: _begin(job, index, wait))
+        found = wait.until(_begin, job, index, wait)
         if isinstance(found, LoadReport):  # another process has finished it meanwhile
             yield found
             return
@@ -261,11 +261,11 @@ class _LoadRun:
         self._watcher = job.inputs.watcher
         self._checkpoints = Checkpoints(job.inputs, log, is_noted=job.can_be_resumed)
         self._tally = wire.convert(log.state.counts or {}, _Tally)
-        self._rule = Rule(index.profile.index_scheme.rule(job.min_similarity))
         # A resumed run has seen a part of each source only.
         is_whole = log.before is None or not log.state.parts
         self._gathered = Gathered(job.inputs) if job.unique_only and is_whole else None
         self._files: dict[str, OutputFile | None] = {}
+        self._writes_documents = any(job.files[option] for option in OF_DOCUMENTS)
 
     def load(self) -> LoadReport:
         """Load what is left to load. Raises InputsChanged and PartDiffers if it cannot be resumed."""
@@ -304,7 +304,7 @@ class _LoadRun:
                 if hfiles is not None and hfiles.is_full:
                     self._hand_over(hfiles, unique, rejects)
             if rejects.counts.nothing_read:
-                for option in (*OF_UNIQUE_ONLY, "new"):
+                for option in OF_DOCUMENTS:
                     if file := self._files[option]:
                         file.abandon()
                 log.remove()
@@ -340,7 +340,7 @@ class _LoadRun:
         documents."""
         if not batch.records:
             return []
-        before = self._fingerprints_of_matched(batch)
+        before = self._fingerprints_of_matched(batch) if self._job.unique_only else {}
         decision, done = self._write_to_store(batch, chunks)
         if (
             self._index.counts and decision.duplicates is not None
@@ -350,8 +350,10 @@ class _LoadRun:
         near = iter(done.duplicate_of)
         found = [None if number in decision.skipped else next(near) for number in range(len(batch.ids))]
         kept = [each is None and number not in decision.skipped for number, each in enumerate(found)]
-        self._tally.outgrown += _outgrown(batch, found, kept, before)
-        self._write_files(batch, kept, found, decision.new)
+        if self._job.unique_only:
+            self._tally.outgrown += _outgrown(batch, found, kept, before)
+        if self._writes_documents:
+            self._write_files(batch, kept, found, decision.new)
         return found
 
     def _spool(self, batch: Batch, hfiles: HFileLoad, unique: UniqueDocuments | None) -> list[Match | None]:
@@ -388,10 +390,11 @@ class _LoadRun:
             for record, near in zip(batch.records, found, strict=True)
             if near
         ]
+        rule = Rule(self._index.profile.index_scheme.rule(self._job.min_similarity))
         lines = {
             "unique": (unique_line(record) for record, is_kept in pairs if is_kept),
             "duplicates": map(duplicate_line, duplicates),
-            "evidence": (evidence_line(each, self._rule) for each in duplicates),
+            "evidence": (evidence_line(each, rule) for each in duplicates),
             "new": (unique_line(record) for n, (record, is_kept) in enumerate(pairs) if is_kept and n in new),
         }
         for option, each in lines.items():
@@ -400,8 +403,6 @@ class _LoadRun:
 
     def _fingerprints_of_matched(self, batch: Batch) -> dict[str, int]:
         """Stored fingerprints of those documents of a batch that have duplicates in this load."""
-        if not self._job.unique_only:
-            return {}
         matched = [document for document in batch.ids if document in self._checkpoints.kept_out]
         found = zip(matched, self._index.known(matched), strict=True)
         return {document: each.entry.fingerprint for document, each in found if each and each.stored}
@@ -455,8 +456,8 @@ class _LoadRun:
     def _opened(self, option: str) -> AbstractContextManager[OutputFile | None]:
         path, kept = self._job.files[option], self._checkpoints.kept(option)
         if option in WITH_RECORDS and path is not None:
-            return self._wait.until(lambda: unique_file(path, self._job.inputs, keep=kept))
-        return self._wait.until(lambda: opened(path, kept))
+            return self._wait.until(unique_file, path, self._job.inputs, keep=kept)
+        return self._wait.until(opened, path, kept)
 
     def _rename(self, option: str) -> None:
         """Give a file that an earlier run completed its final name, unless it has it already."""
@@ -580,7 +581,8 @@ def open_for_load(
 def _require_fitting_profile(
     profile: Profile, min_similarity: float | None, fingerprint_field: str | None
 ) -> None:
-    _ = profile.index_scheme.bounds(None, min_similarity)  # validates
+    if min_similarity is not None:
+        _ = profile.index_scheme.bounds(None, min_similarity)  # validates
     if fingerprint_field is not None and profile.sketching is not None:
         raise UsageError(
             "the store keeps sketches of texts, which cannot be made from fingerprints: give the texts",
@@ -604,11 +606,11 @@ class _Wait:
         self.begun = now()
         self.has_waited = False
 
-    def until(self, attempt: Callable[[], T]) -> T:
+    def until(self, attempt: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call `attempt` until it succeeds. Re-raises StoreBusy and OutputBusy when the time is up."""
         while True:
             try:
-                return attempt()
+                return attempt(*args, **kwargs)
             except (StoreBusy, OutputBusy) as error:
                 if monotonic() >= self._end:
                     raise

@@ -36,31 +36,23 @@ def map_in_threads(
     Closing the generator and Ctrl-C wait for the item that each thread has begun; no thread outlives them. If
     other code may fail while iterating, wrap it in `contextlib.closing`.
 
-    Exceptions of the function are re-raised. Raises UsageError for threads < 1.
+    Exceptions of the function are re-raised. Raises UsageError for threads < 1, when it is iterated.
     """
     require_some(threads, "threads")
     if threads == 1:
-        return (function(item) for item in items)
-    return _map_in_threads(function, items, threads, size)
+        yield from map(function, items)
+        return
+    executor = ThreadPoolExecutor(threads, "simhbase")
+    try:
+        yield from results_in_order(lambda item: executor.submit(function, item), items, threads, size)
+    finally:
+        executor.shutdown(cancel_futures=True)
 
 
 def require_some(workers: int, parameter: str) -> None:
     """Raise UsageError for less than one."""
     if workers < 1:
         raise UsageError(f"must be at least 1, not {workers}", parameter=parameter)
-
-
-def _map_in_threads(
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    threads: int,
-    size: Callable[[Item], int],
-) -> Generator[Result, None, None]:
-    executor = ThreadPoolExecutor(threads, "simhbase")
-    try:
-        yield from results_in_order(lambda item: executor.submit(function, item), items, threads, size)
-    finally:
-        executor.shutdown(cancel_futures=True)
 
 
 def results_in_order(

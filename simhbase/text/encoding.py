@@ -14,7 +14,9 @@ def decode(data: bytes, encoding: str = "utf-8") -> str:
     encoding = "utf-8" if encoding == "auto" else encoding
     try:
         # Decoding no bytes succeeds for any encoding, so unknown ones are found by decoding others.
-        return _without_mark(data.decode(encoding)) if data else (b"a" * 4).decode(encoding, "ignore")[:0]
+        return (
+            data.decode(encoding).removeprefix("\ufeff") if data else b"aaaa".decode(encoding, "ignore")[:0]
+        )
     except UnicodeDecodeError as error:
         raise BadInput(f"not {encoding}: {_where(error)}") from error
     except (LookupError, ValueError) as error:
@@ -27,10 +29,6 @@ def decode(data: bytes, encoding: str = "utf-8") -> str:
 def is_wide(encoding: str) -> bool:
     """True if lines do not end with the byte 0a, as in UTF-16."""
     return "\n".encode(encoding) != b"\n"
-
-
-def _without_mark(text: str) -> str:
-    return text.removeprefix("\ufeff")
 
 
 def _where(error: UnicodeDecodeError) -> str:

@@ -62,11 +62,15 @@ def raw_records(
 ) -> Iterator[Raw | Reject]:
     """All records of a source; a reject at the end if it cannot be read further. note: gets what was decided
     about the source."""
-    is_converted = options.encoding == "auto" or (is_wide(options.encoding) and file_format != "warc")
     items = _records(source, file, file_format, options, note)
-    if is_converted and file_format != "html":
-        items = _in_utf8(items, source, file_format, note)
-    yield from _with_encoding_of_pages(items, source, options, note) if file_format in _OF_PAGES else items
+    if options.encoding == "auto":
+        if file_format in _OF_TEXTS:
+            items = _texts_in_utf8(items, source, file_format, note)
+    elif is_wide(options.encoding) and file_format not in _OF_PAGES:
+        items = (each if isinstance(each, Reject) else each._replace(encoding="utf-8") for each in items)
+    if file_format in _OF_PAGES:
+        items = _with_encoding_of_pages(items, source, options, note)
+    return items
 
 
 def _with_encoding_of_pages(
@@ -134,20 +138,18 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _in_utf8(
+def _texts_in_utf8(
     items: Iterator[Raw | Reject], source: Source, file_format: Format, note: Callable[[str], None]
 ) -> Iterator[Raw | Reject]:
-    """All records, with texts in UTF-8."""
+    """All records, with texts in UTF-8, of which each has its own encoding."""
     notes: set[str] = set()
     for item in items:
         if isinstance(item, Reject) or item.encoding is not None or item.holds == "page":
             yield item
-        elif file_format in _OF_TEXTS:  # each has its own
+        else:
             utf8 = Utf8(notes.add)
             utf8.decide([item.data])
             yield item._replace(encoding="utf-8", data=utf8.converted(item.data))
-        else:
-            yield item._replace(encoding="utf-8")
     for found in notes:
         note(f"{source.name}: {'some of its' if file_format == 'warc' else 'its'} texts are {found}")
 
@@ -179,7 +181,7 @@ def _records(
         content = wide_to_utf8(content, encoding, say_encoding)
     split = split_lines(content, options.max_record_bytes)
     lines = _Lines(Utf8(say_encoding).lines(split) if options.encoding == "auto" else split)
-    if options.encoding == "auto" or is_wide(options.encoding):
+    if options.encoding != "auto" and is_wide(options.encoding):  # converted, but for pages
         options = replace(options, encoding="utf-8")
     try:
         match file_format:
@@ -219,15 +221,12 @@ def _records(
             yield SourceReject(source.name, None, None, str(error))
 
 
-class _Lines:
+class _Lines(Iterator[bytes | TooLong]):
     """Lines with the number of the last one, from 1."""
 
     def __init__(self, lines: Iterator[bytes | TooLong]) -> None:
         self._lines = lines
         self.number = 0
-
-    def __iter__(self) -> Iterator[bytes | TooLong]:
-        return self
 
     def __next__(self) -> bytes | TooLong:
         line = next(self._lines)

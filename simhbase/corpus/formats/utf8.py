@@ -86,9 +86,12 @@ class Utf8:
     def lines(self, lines: Iterator[bytes | TooLong]) -> Iterator[bytes | TooLong]:
         """All lines of the source, in UTF-8. A line beyond ASCII waits for others that show the encoding."""
         for line in lines:
+            if not isinstance(line, bytes) or line.isascii():
+                yield line
+                continue
             following: list[bytes | TooLong] = []
             damage = None
-            if isinstance(line, bytes) and not (self._is_decided or line.isascii()):
+            if not self._is_decided:
                 if _characters_of_utf8(line) < _CERTAIN_CHARACTERS or _is_plausible(_in_gb18030(line), line):
                     damage = _take(lines, following)
                 self.decide(each for each in (line, *following) if isinstance(each, bytes))

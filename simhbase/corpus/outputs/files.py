@@ -43,8 +43,8 @@ class KeptBeginning(NamedTuple):
 NOTHING = KeptBeginning(0, 0)
 
 
-def rename(path: Path, target: Path) -> None:
-    """Rename a file durably. Raises OSError."""
+def rename(path: Path, target: Path, kept: KeptBeginning = NOTHING) -> None:
+    """Rename a file durably, whatever is valid of it. Raises OSError."""
     path.replace(target)
     _sync_folder(target)
 
@@ -58,12 +58,10 @@ class Form:
     """
 
     rows: Callable[[Iterable[bytes]], Iterable[bytes]]
-    finish: Callable[[Path, Path, KeptBeginning], None] = lambda written, target, kept: rename(
-        written, target
-    )
+    finish: Callable[[Path, Path, KeptBeginning], None] = rename
 
 
-LINES = Form(lambda lines: lines)
+LINES = Form(iter)
 
 
 class OutputFile:
@@ -109,9 +107,10 @@ class OutputFile:
             for line in self._form.rows(lines):
                 self._has_lines = True
                 self._is_between_members = False
-                self._put(self._compressor.compress(line + b"\n"))
-            if not self._is_between_members:
-                self._put(self._compressor.flush(self._compressor.block))
+                packed = self._compressor
+                self._put(packed.stream.compress(line + b"\n") if packed else line + b"\n")
+            if self._compressor and not self._is_between_members:
+                self._put(self._compressor.stream.flush(self._compressor.block))
             self._file.flush()
 
     def checkpoint(self) -> KeptBeginning:
@@ -131,8 +130,8 @@ class OutputFile:
 
     def _end_member(self) -> None:
         """Ends the compressed member. A file without lines has one empty member."""
-        if not self._is_between_members:
-            self._put(self._compressor.flush(self._compressor.end))
+        if self._compressor and not self._is_between_members:
+            self._put(self._compressor.stream.flush(self._compressor.end))
             self._compressor = _compressor(self.path)
             self._is_between_members = True
 
@@ -183,21 +182,16 @@ def _failing_clearly(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Compressor:
-    """A stream of zlib or zstandard (None: not compressed), and how it is flushed: so that readers can
-    decompress everything so far, and at the end of a member."""
+    """A stream of zlib or zstandard, and how it is flushed: so that readers can decompress everything so far,
+    and at the end of a member."""
 
-    stream: Any = None
-    block: int = 0
-    end: int = 0
-
-    def compress(self, data: bytes) -> bytes:
-        return self.stream.compress(data) if self.stream else data
-
-    def flush(self, how: int) -> bytes:
-        return self.stream.flush(how) if self.stream else b""
+    stream: Any
+    block: int
+    end: int
 
 
-def _compressor(path: Path) -> _Compressor:
+def _compressor(path: Path) -> _Compressor | None:
+    """The compressor of a file, None for one that is not compressed."""
     match path.suffix.lower():
         case ".gz":
             return _Compressor(zlib.compressobj(wbits=31), zlib.Z_SYNC_FLUSH, zlib.Z_FINISH)
@@ -205,7 +199,7 @@ def _compressor(path: Path) -> _Compressor:
             stream = ZstdCompressor(write_checksum=True).compressobj()
             return _Compressor(stream, COMPRESSOBJ_FLUSH_BLOCK, COMPRESSOBJ_FLUSH_FINISH)
         case _:
-            return _Compressor()
+            return None
 
 
 def plain_target(path: Path) -> Path | None:
