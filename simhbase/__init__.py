@@ -143,8 +143,8 @@ if TYPE_CHECKING:
     from simhbase.process.progress import show_progress as show_progress
     from simhbase.profile.comparison import compare as compare
     from simhbase.profile.profile import Profile as Profile
+    from simhbase.quality.calibrate import calibrate as calibrate
     from simhbase.quality.calibration import Calibration as Calibration
-    from simhbase.quality.calibration import calibrate as calibrate
     from simhbase.quality.evaluation import Evaluation as Evaluation
     from simhbase.quality.evaluation import evaluate as evaluate
     from simhbase.text.features import FeatureOptions as FeatureOptions
@@ -190,7 +190,8 @@ _NAMES = {
     "online.shared": "SharedLookups",
     "profile.profile": "Profile",
     "process.progress": "show_progress",
-    "quality.calibration": "Calibration calibrate",
+    "quality.calibrate": "calibrate",
+    "quality.calibration": "Calibration",
     "quality.evaluation": "Evaluation evaluate",
     "text.features": "FeatureOptions",
 }

@@ -100,7 +100,7 @@ def calibrate(
     lower end of the interval reaches it.
     """
     from simhbase.profile.file import files_beside, write_profile_file
-    from simhbase.quality.calibration import calibrate as measure
+    from simhbase.quality.calibrate import calibrate as measure
     from simhbase.quality.report import calibration_dict
 
     inputs = or_stdin(inputs)

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from glob import has_magic
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import BinaryIO, Literal, Protocol
 
 from simhbase.corpus.folders import Unread, Walk, is_folder, printable
 from simhbase.corpus.names import EXTENSIONS, SUFFIXES, format_of
@@ -20,9 +20,6 @@ from simhbase.corpus.record import Format, Source, SourceReject
 from simhbase.errors import UsageError
 from simhbase.model.urls import MEANT_AS_URL, shown
 from simhbase.stores import BACKENDS
-
-if TYPE_CHECKING:
-    from simhbase.corpus.remote import RemoteFile
 
 _SCHEME = re.compile("[a-z][a-z0-9+.-]*://")
 
@@ -37,12 +34,22 @@ _SHOWN_ENDINGS = 5
 _NOT_PLAIN = "it is a pipe, socket or device: name it to read it"
 
 
+class SizedFile(Protocol):
+    """A file that is not on a disk of this machine."""
+
+    def size(self) -> int | None:
+        """Size in bytes; None if it is unknown."""
+
+    def open(self, mode: Literal["rb"], /) -> BinaryIO:
+        """Open it for reading. Raises OSError."""
+
+
 @dataclass(frozen=True, slots=True)
 class FoundSource:
     """A source and its file; None for standard input."""
 
     source: Source
-    path: Path | RemoteFile | None
+    path: Path | SizedFile | None
 
     def size(self) -> int | None:
         """Size on disk in bytes; None if it is not a plain file, or unknown."""

@@ -6,23 +6,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import ceil, floor, inf
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.rejects import Counts
 from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.drawers.components import merge_components
 from simhbase.errors import BadInput, UsageError
 from simhbase.model.thresholds import RIGHT, RIGHT_SHORT, SIMILAR, SIMILAR_SHORT
 from simhbase.profile.profile import Profile, make_profile
-from simhbase.quality.changes import Finder, MatchedChange, by_dedup, by_store, matched_changes
+from simhbase.quality.changes import MatchedChange
 from simhbase.quality.exact_join import similar_pairs
-from simhbase.quality.labels import Labels, labelled_pairs, read_labels
+from simhbase.quality.labels import Labels, labelled_pairs
 from simhbase.quality.pairs import TextPairs
-from simhbase.quality.sample import Sample, read_sample
+from simhbase.quality.sample import Sample
 from simhbase.quality.schemes import (
     BY_LENGTH,
     BY_LENGTH_BANDS,
@@ -42,13 +40,11 @@ from simhbase.text.jaccard import ShingleSets, shingle_sets
 
 LEAST_TEXTS = 100
 LEAST_GROUPS = 20  # groups of near-duplicates: pairs of one group are found all or none
-SAMPLE = 20_000  # texts
 WIDER = range(4, MOST_BITS + 1)
 # Reading a drawer takes as much processor time as 3 to 6 candidate rows (in RocksDB), and each drawer is a
 # row that is written and stored.
 CANDIDATES_PER_ROW = 10
 OF_SHORT_TEXTS = (SIMILAR_SHORT, RIGHT_SHORT)
-COMPARED = ("default", "complete", "short")  # presets beside the recommendation
 
 
 @dataclass(frozen=True)
@@ -158,67 +154,6 @@ def parameters_of(figures: Figures) -> dict[str, object]:
     """Parameters of a profile with this setting, and its cheapest drawers."""
     drawers = "bands" if figures.setting.scheme == "minhash" else "layout"
     return {**figures.setting.parameters, drawers: figures.cost.layout}
-
-
-def calibrate(
-    inputs: Inputs | str | Path | Sequence[str | Path],
-    *,
-    documents: int | None = None,
-    jaccard: float | None = None,
-    recall: float = Goal.recall,
-    precision: float = Goal.precision,
-    right: float | None = None,
-    max_candidates: int = Goal.candidates,
-    sample: int = SAMPLE,
-    seed: int = 0,
-    labels: str | Path | None = None,
-    plots: Path | None = None,
-) -> Calibration:
-    """Measure schemes on a corpus, and recommend a profile.
-
-    documents: expected size of the store (default: size of the corpus). jaccard: similarity from which pairs
-    should be found (default 0.65, for short texts 0.6); recall: target share of these found. right:
-    similarity from which found pairs are right (default 0.6, for short texts 0.5; less if `jaccard` is
-    lower); precision: target share of these. max_candidates: maximum rows read per lookup. sample: maximum
-    number of texts to measure on; another seed draws another sample. labels: a file of pairs to be found, as
-    for `evaluate`, instead of all that are similar enough. plots: folder for plots (needs the extra `plots`).
-
-    Raises UsageError for invalid arguments, before anything is read; BadInput if the corpus is too small or
-    has too few near-duplicates, and for labels of unknown ids; TooManyRejects.
-    """
-    inputs = Inputs.of(inputs)
-    inputs.require_outputs()
-    goal = Goal(
-        documents or 1, recall, precision, *least_similarities(jaccard, right), candidates=max_candidates
-    )
-    pairs = read_labels(Path(labels)) if labels else None
-    if plots:  # raises if matplotlib is missing, before anything is read
-        from simhbase.quality.plots import draw
-    with inputs.noting_rejects() as rejects:
-        drawn = read_sample(inputs, sample, seed, rejects)
-    if pairs and not drawn.is_whole:
-        raise BadInput(
-            f"{pairs.source} has pairs of all documents, but the sample has only some of {drawn.read:,}: "
-            f"use a sample of {drawn.read}"
-        )
-    if drawn.is_short:
-        wanted, accepted = least_similarities(jaccard, right, OF_SHORT_TEXTS)
-        goal = replace(goal, jaccard=wanted, right=accepted)
-    goal = replace(goal, documents=documents or drawn.read)
-    found = recommend(drawn, goal, inputs.threads, pairs, inputs.watcher)
-    if plots:
-        draw(found, plots)
-    changes = matched_changes(drawn.texts, finders(found.profile, inputs.threads), seed)
-    return replace(found, counts=rejects.counts, changes=changes)
-
-
-def finders(recommended: Profile, threads: int) -> dict[str, Finder]:
-    """Ways to find near-duplicates, with which changed copies are looked for."""
-    stores = {name: make_profile({}, name) for name in COMPARED} | {"recommended": recommended}
-    return {
-        **{name: by_store(profile, threads) for name, profile in stores.items()},
-        "dedup": by_dedup(None, threads),
-    }
 
 
 def least_similarities(
