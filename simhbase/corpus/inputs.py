@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from glob import has_magic
 from itertools import chain, islice
@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast, get_args
 
 from simhbase.corpus.names import FORMATS_OF_PAGES, STDIN, format_of
 from simhbase.corpus.outputs.files import (
-    NOTHING,
     STANDARD_OUTPUT,
-    KeptBeginning,
     OutputFile,
     files_in_place,
     made_of,
@@ -231,7 +229,7 @@ class Inputs:
     @contextmanager
     def noting_rejects(self) -> Iterator[Rejects]:
         """Open the file of `rejects`, and count rejects. Raises TooManyRejects at the end."""
-        with opened(self.rejects) as file:
+        with OutputFile(Path(self.rejects)) if self.rejects else nullcontext() as file:
             rejects = Rejects(file, self.max_rejects, self.watcher)
             yield rejects
             rejects.require_share()
@@ -252,10 +250,3 @@ class Inputs:
         from simhbase.corpus.reading import read  # what reads files, which a single query does not need
 
         return read(self, work, left, again=again)
-
-
-def opened(
-    path: str | Path | None, keep: KeptBeginning = NOTHING
-) -> AbstractContextManager[OutputFile | None]:
-    """The file of an option, with the part to keep; None if the option is not given."""
-    return OutputFile(Path(path), keep=keep) if path else nullcontext()

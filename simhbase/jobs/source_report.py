@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import add, attrgetter, itemgetter
 from pathlib import Path
 
 from simhbase.corpus.inputs import Inputs
@@ -15,7 +15,8 @@ from simhbase.corpus.paths import local_path
 from simhbase.corpus.record import Record, Reject, SourceReject
 from simhbase.corpus.remote import public_name
 
-SourceTally = tuple[int, int, int, int]  # usable documents, duplicates, rejects, unreadable sources
+SourceTally = tuple[int, ...]  # usable documents, duplicates, rejects, unreadable sources
+NO_TALLY: SourceTally = (0, 0, 0, 0)
 GIVEN_SOURCES, SOURCES = 100, 1000  # listed at most: of those given; of files or folders
 EMPTIED = 0.9  # share of a source's documents: more likely due to wrong matches than to real duplicates
 EMPTIED_FROM = 100  # documents
@@ -95,13 +96,13 @@ class SourceCounts:
         for source, run in self._names.runs(items):
             documents = sum(isinstance(item, Record) for item in run)
             removed = sum(next(is_duplicate) for _ in range(documents))
-            counts[source] = _sum(counts.get(source), (documents, removed, *rejects_of(run)))
+            found = documents, removed, *rejects_of(run)
+            counts[source] = tuple(map(add, counts.get(source, NO_TALLY), found))
         return counts
 
     def add(self, counts: Mapping[str, Sequence[int]]) -> None:
         for source, tally in counts.items():
-            usable, duplicates, rejected, unreadable = tally
-            self._counts[source] = _sum(self._counts.get(source), (usable, duplicates, rejected, unreadable))
+            self._counts[source] = tuple(map(add, self._counts.get(source, NO_TALLY), tally))
         if len(self._counts) > 2 * self._names.most:
             *before, (last, tally) = self._counts.items()  # more of the last one may come
             kept = weightiest((SourceReport.of(source, *each) for source, each in before), self._names.most)
@@ -163,10 +164,6 @@ def _note(taken: dict[str, tuple[int, str]], kept: str, document: str) -> None:
             del taken[each]
         else:
             taken[each] = count - 1, example
-
-
-def _sum(a: SourceTally | None, b: SourceTally) -> SourceTally:
-    return b if a is None else (a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3])
 
 
 def weightiest(sources: Iterable[SourceReport], most: int) -> tuple[SourceReport, ...]:

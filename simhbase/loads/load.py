@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -17,7 +17,7 @@ from secrets import token_hex
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
-from simhbase.corpus.inputs import Inputs, opened
+from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs.files import (
     Duplicate,
     KeptBeginning,
@@ -280,7 +280,10 @@ class _LoadRun:
         kinds, seen, counts = NOTHING, SeenIds(), wire.convert(log.state.counts or {}, Counts)
         with ExitStack() as stack:
             hfiles, unique = (None, None) if job.via is None else self._opened_hfiles(stack)
-            self._files = {option: stack.enter_context(self._opened(option)) for option in job.files}
+            self._files = {
+                option: stack.enter_context(self._opened(option, path)) if path else None
+                for option, path in job.files.items()
+            }
             rejects = Rejects(self._files["rejects"], job.inputs.max_rejects, self._watcher, counts)
             batches = stack.enter_context(closing(self._batches(seen)))
             stack.enter_context(_noting_interruption(self._tally, self._watcher))
@@ -453,17 +456,17 @@ class _LoadRun:
         """Note that all batches so far are stored and written."""
         self._checkpoints.advance(asdict(self._tally) | asdict(rejects.counts), self._files)
 
-    def _opened(self, option: str) -> AbstractContextManager[OutputFile | None]:
-        path, kept = self._job.files[option], self._checkpoints.kept(option)
-        if option in WITH_RECORDS and path is not None:
+    def _opened(self, option: str, path: Path) -> OutputFile:
+        kept = self._checkpoints.kept(option)
+        if option in WITH_RECORDS:
             return self._wait.until(unique_file, path, self._job.inputs, keep=kept)
-        return self._wait.until(opened, path, kept)
+        return self._wait.until(OutputFile, path, keep=kept)
 
     def _rename(self, option: str) -> None:
         """Give a file that an earlier run completed its final name, unless it has it already."""
         path, kept = self._job.files[option], self._checkpoints.kept(option)
         if path is not None and not _is_named(option, path, kept):
-            with self._opened(option):
+            with self._opened(option, path):
                 pass
 
     def _opened_hfiles(self, stack: ExitStack) -> tuple[HFileLoad, UniqueDocuments | None]:

@@ -265,7 +265,7 @@ def cut(path: Path, keep: KeptBeginning) -> BinaryIO:
         try:
             _lock(file, path)
             if _is_still(file, path):
-                if not _begins_with(file, keep):
+                if keep.size and not _begins_with(file, keep):
                     raise PartDiffers(f"{path}, which the stopped run has left, was removed or changed")
                 file.truncate(keep.size)
                 file.seek(keep.size)
