@@ -275,7 +275,7 @@ def test_a_process_that_cannot_start_is_told_plainly():
 
 def test_fewer_than_one_thread_or_process_is_refused():
     with pytest.raises(UsageError, match="threads: must be at least 1, not 0"):
-        map_in_threads(double, [1], 0)
+        list(map_in_threads(double, [1], 0))
     with pytest.raises(UsageError, match="processes: must be at least 1, not 0"):
         list(in_processes(double, [1], 0))
 

@@ -19,7 +19,7 @@ from simhbase.jobs.answers import Answer
 from simhbase.model.values import Fingerprint, Lookup, Match
 from simhbase.profile.file import NAMES
 from simhbase.profile.profile import PRESETS
-from simhbase.quality import calibration, evaluation
+from simhbase.quality import calibrate, calibration, evaluation
 from tests.command_line import documents, environment, result, run, texts
 
 JSON, TEXT = Output(as_json=True), Output()
@@ -276,7 +276,7 @@ def test_defaults_in_help_are_those_of_the_library():
         ("find", "ids_limit"): reader.IDS_LIMIT,
         ("match", "ids_limit"): reader.IDS_LIMIT,
         ("evaluate", "right"): evaluation.RIGHT,
-        ("calibrate", "sample"): calibration.SAMPLE,
+        ("calibrate", "sample"): calibrate.SAMPLE,
         ("calibrate", "recall"): calibration.Goal.recall,
         ("calibrate", "precision"): calibration.Goal.precision,
         ("calibrate", "max_candidates"): calibration.Goal.candidates,

@@ -43,8 +43,8 @@ class KeptBeginning(NamedTuple):
 NOTHING = KeptBeginning(0, 0)
 
 
-def rename(path: Path, target: Path, kept: KeptBeginning = NOTHING) -> None:
-    """Rename a file durably, whatever is valid of it. Raises OSError."""
+def rename(path: Path, target: Path) -> None:
+    """Rename a file durably. Raises OSError."""
     path.replace(target)
     _sync_folder(target)
 
@@ -58,7 +58,9 @@ class Form:
     """
 
     rows: Callable[[Iterable[bytes]], Iterable[bytes]]
-    finish: Callable[[Path, Path, KeptBeginning], None] = rename
+    finish: Callable[[Path, Path, KeptBeginning], None] = lambda written, target, kept: rename(
+        written, target
+    )
 
 
 LINES = Form(iter)
