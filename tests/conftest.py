@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 # A shell starts what it runs in the background with Ctrl-C ignored, and children would inherit that from us.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-if "CI" not in os.environ:  # there Hypothesis takes its own profile: no deadline, the same examples each run
-    settings.register_profile("simhbase", deadline=None)
-    settings.load_profile("simhbase")
+EXAMPLES = {False: 30, True: 300}  # of a property that does not name another number; with --full
 
 # Marks of tests that run only if their option is given.
 SERVICES = ("postgresql", "redis")
@@ -89,6 +87,10 @@ def variable(mark: str) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if "CI" not in os.environ:  # there Hypothesis takes its own profile: no deadline, the same 100 each run
+        examples = EXAMPLES[config.getoption("--full")]
+        settings.register_profile("simhbase", deadline=None, max_examples=examples)
+        settings.load_profile("simhbase")
     for mark, mode in MODES.items():
         line = f"{mark}: needs HBase as scripts/hbase starts it with {mode}; runs with {option(mark)} only"
         config.addinivalue_line("markers", line)
