@@ -112,7 +112,7 @@ def filled(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Filled]:
 
 
 @given(data=st.data())
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_one_text_gets_the_answer_that_it_gets_among_many(filled: Filled, data: st.DataObject) -> None:
     profile, texts = filled.index.profile, filled.texts
     chance = np.random.default_rng(data.draw(st.integers(0, 1000)))

@@ -17,6 +17,7 @@ from simhbase.model.values import Match
 from simhbase.profile.profile import Profile, make_profile
 from tests.near import versions
 
+A_THIRD = settings(max_examples=settings().max_examples // 3)  # for each of the profiles
 ANNOTATED = 100  # documents that an annotated one lists
 PROFILES = {name: make_profile({}, name) for name in ("default", "complete", "short")} | {
     "unverified": Profile(verify=False),
@@ -40,7 +41,7 @@ def decided(profile: Profile, texts: list[str], pairs: int) -> list[Match | None
 
 @pytest.mark.parametrize("name", PROFILES)
 @given(texts=st.lists(st.sampled_from(TEXTS), min_size=2, max_size=60))
-@settings(max_examples=30)
+@A_THIRD
 def test_the_answers_are_those_from_all_pairs(name: str, texts: list[str]) -> None:
     profile = PROFILES[name]
     assert decided(profile, texts, -1) == decided(profile, texts, 1000)
@@ -63,7 +64,7 @@ def notices(size: int) -> list[str]:
     texts=st.lists(st.sampled_from(TEXTS), min_size=1, max_size=30),
     pairs=st.sampled_from([-1, 1000]),
 )
-@settings(max_examples=30)
+@A_THIRD
 def test_annotated_texts_list_what_lookups_find(
     name: str, stored: list[str], texts: list[str], pairs: int
 ) -> None:
@@ -83,7 +84,7 @@ def test_annotated_texts_list_what_lookups_find(
 
 @pytest.mark.parametrize("name", ["default", "complete", "classic"])
 def test_a_text_of_a_large_cluster_lists_some_and_says_so(name: str) -> None:
-    texts = [*notices(300), *notices(1) * 300]
+    texts = [*notices(150), *notices(1) * 150]
     with simhbase.open("memory:", create=name) as index:
         for half in range(2):  # within a batch, then also of those stored before
             documents = [(f"{half}/{number}", text) for number, text in enumerate(texts)]
@@ -106,7 +107,7 @@ def test_annotating_a_cluster_takes_time_linear_in_its_size(name: str) -> None:
             index.claim_many(documents, mode="annotate")
             return process_time() - begin
 
-    assert seconds(2000) < 9 * min(seconds(500) for _ in range(2))
+    assert seconds(1000) < 9 * min(seconds(250) for _ in range(2))
 
 
 def test_a_cluster_of_near_texts_takes_time_linear_in_its_size() -> None:
@@ -121,4 +122,4 @@ def test_a_cluster_of_near_texts_takes_time_linear_in_its_size() -> None:
             duplicates_of(index.reader, ids, found, bounds)
             return process_time() - begin
 
-    assert seconds(2000) < 9 * min(seconds(500) for _ in range(2))
+    assert seconds(1000) < 9 * min(seconds(250) for _ in range(2))

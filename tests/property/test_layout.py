@@ -5,7 +5,7 @@ from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simhbase.drawers.join import segments
@@ -13,6 +13,7 @@ from simhbase.drawers.layout import Layout, layout
 from simhbase.drawers.rowkeys import FLAG, prefixes, probes
 from simhbase.drawers.scheme import SimHashScheme
 
+A_THIRD = settings(max_examples=settings().max_examples // 3)  # for each of the layouts
 LAYOUTS = ["5x2", "4x1", "4x4", "6x3", "7x3", "8x4", "10x3", "3x1", "2x1"]
 FLIPPING = ["2x1p1", "3x1p1", "4x1p1", "5x2p1", "6x3p1"]
 
@@ -82,6 +83,7 @@ def test_one_error_more_than_the_guarantee_can_keep_a_pair_apart(name):
 
 
 @pytest.mark.parametrize("name", LAYOUTS + FLIPPING)
+@A_THIRD
 @given(fingerprint=st.integers(0, 2**64 - 1), data=st.data())
 def test_any_pair_within_the_guarantee_meets(name, fingerprint, data):
     found = layout(name)
@@ -113,6 +115,7 @@ def test_fingerprints_far_apart_share_no_drawer(name):
 
 
 @pytest.mark.parametrize("name", LAYOUTS + FLIPPING)
+@A_THIRD
 @given(fingerprint=st.integers(0, 2**64 - 1), flips=st.sets(st.integers(0, 63), max_size=8))
 def test_the_tables_in_which_fingerprints_meet_are_those_whose_drawers_a_lookup_reads(
     name, fingerprint, flips

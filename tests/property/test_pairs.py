@@ -56,7 +56,7 @@ def as_rows(pairs: object) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize("name", LAYOUTS)
-@settings(max_examples=30)  # for each of the layouts
+@settings(max_examples=settings().max_examples // 3)  # for each of the layouts
 @given(data=st.data())
 def test_every_layout_finds_exactly_the_pairs_of_brute_force_in_order(name, bits, data):
     fingerprints = data.draw(clustered(bits))
@@ -66,7 +66,6 @@ def test_every_layout_finds_exactly_the_pairs_of_brute_force_in_order(name, bits
 
 
 @pytest.mark.parametrize("bits", [64, 128])
-@settings(max_examples=50)
 @given(data=st.data(), k=st.integers(0, 9))
 def test_the_default_layout_of_any_k_finds_exactly_the_pairs_of_brute_force(bits, data, k):
     fingerprints = data.draw(clustered(bits))
@@ -113,7 +112,6 @@ def test_batches_hold_every_pair_once(data):
 
 
 @pytest.mark.parametrize("name", ["5x2", "4x1"])
-@settings(max_examples=50)
 @given(data=st.data())
 def test_steps_of_any_size_hold_every_pair_once(name, data):
     fingerprints = data.draw(clustered(64))

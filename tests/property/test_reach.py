@@ -48,6 +48,7 @@ Kept = tuple[int, tuple[int, ...]]  # a fingerprint and its sketch
 differing = st.sets(st.integers(0, 63), max_size=11).map(lambda bits: sum(1 << bit for bit in bits))
 sketch = st.lists(st.sampled_from([0, 0, 1]), min_size=SLOTS, max_size=SLOTS).map(tuple)
 kept = st.tuples(st.builds(lambda centre, bits: centre ^ bits, st.sampled_from(CENTRES), differing), sketch)
+A_THIRD = settings(max_examples=settings().max_examples // 3)  # for each of the profiles
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 
 
@@ -93,7 +94,7 @@ def test_the_similarity_allows_as_many_slots_as_the_tests_do():
 
 @every_profile
 @given(contents=st.lists(kept, min_size=1, max_size=14))
-@settings(max_examples=30)
+@A_THIRD
 def test_find_of_one_and_of_many(profile, contents):
     with open_index("memory:", create=profile) as index:
         index.add_batch(ids(contents), batch(contents))
@@ -117,7 +118,7 @@ def test_find_of_one_and_of_many(profile, contents):
 
 @every_profile
 @given(contents=st.lists(kept, max_size=14))
-@settings(max_examples=30)
+@A_THIRD
 def test_pairs_and_what_a_corpus_in_memory_finds(profile, contents):
     scheme, values = profile.index_scheme, batch(contents)
     bounds = scheme.bounds(None, None)
@@ -152,7 +153,7 @@ def test_pairs_and_what_a_corpus_in_memory_finds(profile, contents):
 
 @every_profile
 @given(contents=st.lists(kept, max_size=14), size=st.integers(1, 14), pairs=st.sampled_from([16, -1]))
-@settings(max_examples=20)
+@A_THIRD
 def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, contents, size, pairs):
     expected = {f"d{number}" for number in accepted(profile, contents)}
     names, scheme = ids(contents), profile.index_scheme
@@ -184,7 +185,7 @@ def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, content
     writes=st.lists(st.tuples(st.sampled_from("abc"), kept), min_size=1, max_size=8),
     queries=st.lists(kept, min_size=1, max_size=4),
 )
-@settings(max_examples=30)
+@A_THIRD
 def test_a_document_is_found_by_what_it_is_now_where_old_hints_stay(profile, writes, queries):
     scheme: Scheme = profile.index_scheme
     store, clock = SimulatedStore(Server().ask), count(1)
