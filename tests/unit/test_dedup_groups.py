@@ -115,7 +115,7 @@ def test_the_most_preferred_stands_for_a_group_that_its_first_names():
 
 @pytest.mark.parametrize("grouping", [groups, stars])
 def test_very_many_texts_of_one_fingerprint_take_no_memory_for_their_pairs(grouping):
-    n = 5000
+    n = 2000
     names = np.column_stack([np.arange(n, dtype=np.uint64)] * 2)
     compared = []
 

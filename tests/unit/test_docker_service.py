@@ -50,8 +50,7 @@ def test_linters_find_nothing() -> None:
 
 
 def test_the_image_copies_what_the_package_is_made_of(tmp_path: Path) -> None:
-    """A wheel can be built from it. It stands where it did the last time, so that only what has changed since is
-    compiled again."""
+    """A wheel can be built from it. It stands where it did before: what has not changed is not compiled."""
     made = ROOT / "core" / "target" / "image"
     shutil.rmtree(made, ignore_errors=True)
     source = made / "source"

@@ -128,7 +128,9 @@ def can_be_kept_apart(segments: list[set[int]], bits: int, flips: int, chosen: f
     equal = next((each for each in segments if len(each & chosen) <= flips), None)
     if equal is None or bits == 0:
         return equal is None
-    return any(can_be_kept_apart(segments, bits - 1, flips, chosen | {bit}) for bit in sorted(equal - chosen))
+    # Of bits that the same segments hold, which one differs is all the same.
+    places = {tuple(bit in each for each in segments): bit for bit in equal - chosen}
+    return any(can_be_kept_apart(segments, bits - 1, flips, chosen | {bit}) for bit in places.values())
 
 
 def test_the_layouts_of_the_docs_have_the_figures_that_the_docs_give():

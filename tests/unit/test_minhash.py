@@ -1,5 +1,6 @@
 """MinHash signatures: what they estimate, and that nothing but the set of shingles matters."""
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -31,6 +32,7 @@ def signatures(texts: list[str], slots: int = SLOTS, seed: int = 0, kind: str = 
     return sketches(texts, slots=slots, seed=seed, kind=kind).view(">u4").astype(np.uint32)
 
 
+@cache
 def pairs(count: int, union: int, jaccard: float) -> tuple[list[str], list[str]]:
     """Pairs of texts of random words that share `jaccard * union` of them."""
     rng = np.random.default_rng([count, union, round(100 * jaccard)])
@@ -50,7 +52,7 @@ def test_signatures_are_those_of_the_definition(seed):
 
 @pytest.mark.parametrize(("union", "jaccard"), [(10, 0.5), (10, 0.8), (60, 0.8), (500, 0.2), (500, 0.8)])
 def test_estimates_agree_with_the_similarity_within_three_standard_errors(union, jaccard):
-    count = 2_000
+    count = 1_000
     both = pairs(count, union, jaccard)
     for sketching in (SketchParameters(bits=bits) for bits in BITS):
         mismatches = mismatches_of(sketching, *(sketches(texts, bits=sketching.bits) for texts in both))
@@ -69,7 +71,7 @@ def test_loose_bounds_lose_hardly_any_pair_of_the_similarity(bits):
     sketching = SketchParameters(bits=bits)
     scheme = MinHashScheme(Bands(20, 6), sketching, 0.8)
     for jaccard in (0.2, 0.5, 0.8):
-        left, right = (sketches(texts, bits=bits) for texts in pairs(4_000, 60, jaccard))
+        left, right = (sketches(texts, bits=bits) for texts in pairs(2_000, 60, jaccard))
         assert (
             np.mean(mismatches_of(sketching, left, right) <= scheme.loose_bounds(jaccard).mismatches) > 0.999
         )
