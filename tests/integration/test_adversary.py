@@ -25,12 +25,12 @@ def shown(outcome: Outcome) -> str:
 
 def test_a_folder_loses_nothing_and_hides_no_damage(tmp_path: Path, record_property):
     """Kills, power cuts and damaged files beside readers lose no document, and answer no lookup wrongly."""
-    record_property("adversary", shown(oppose_rocksdb(Contest(tmp_path, 10, seed=1))))
+    record_property("adversary", shown(oppose_rocksdb(Contest(tmp_path, 5, seed=1))))
 
 
 def test_strangers_neither_stop_a_service_nor_hide_what_is_honest(tmp_path: Path, record_property):
     """Honest clients are answered beside hostile ones, and honest documents kept beside hostile files."""
-    record_property("adversary", json.dumps(vars(oppose_strangers(Contest(tmp_path, 15, seed=1)))))
+    record_property("adversary", json.dumps(vars(oppose_strangers(Contest(tmp_path, 6, seed=1)))))
 
 
 @pytest.mark.hbase

@@ -168,8 +168,9 @@ def test_every_layout_of_a_wider_search_has_its_price(calibration):
         assert candidates[0] > candidates[1]
 
 
-def test_people_are_shown_the_recommendation_first_and_the_rest_when_they_ask(halves, tmp_path):
-    done = run("calibrate", *GOAL, "--profile-file", "own.toml", halves[0], cwd=tmp_path)
+def test_people_are_shown_the_recommendation_first_and_the_rest_when_they_ask(tmp_path):
+    few = documents(tmp_path / "few.jsonl", list(versions(30)))
+    done = run("calibrate", *GOAL, "--profile-file", "own.toml", few, cwd=tmp_path)
     lines = done.stdout.decode().splitlines()
     (best,) = (number for number, line in enumerate(lines) if "simhbase tables create" in line)
     (settings,) = (number for number, line in enumerate(lines) if line.startswith("best settings"))
@@ -180,9 +181,9 @@ def test_people_are_shown_the_recommendation_first_and_the_rest_when_they_ask(ha
     assert best < changes == settings - 9
     assert b"a threshold above the similarity leaves out most" in done.stderr
     assert done.stderr.decode().splitlines()[-1] == (
-        "recommended for a store of 600 documents, as in the corpus: use --documents N for a larger one"
+        "recommended for a store of 120 documents, as in the corpus: use --documents N for a larger one"
     )
-    given = run("calibrate", *GOAL, "--all", "--documents", 600, halves[0], cwd=tmp_path)
+    given = run("calibrate", *GOAL, "--all", "--documents", 120, few, cwd=tmp_path)
     assert b"--documents" not in given.stderr
     everything = given.stdout.decode().splitlines()
     assert len(everything) > len(lines) + 50

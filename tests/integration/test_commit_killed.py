@@ -146,7 +146,7 @@ def kill_writers(url: str, kills: int) -> None:
 
 
 def test_the_tables_agree_after_each_kill_of_a_writer(tmp_path: Path) -> None:
-    kill_writers(f"rocksdb:{tmp_path}/store", kills=3)
+    kill_writers(f"rocksdb:{tmp_path}/store", kills=2)
 
 
 @pytest.mark.full

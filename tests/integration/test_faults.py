@@ -78,17 +78,26 @@ OPERATIONS = [
 ]
 
 
-@pytest.fixture(params=SCHEMES)
-def scheme(request) -> Scheme:
-    return SCHEMES[request.param]
+# Each scheme in memory, and one in RocksDB, whose transactions know no schemes.
+PLACES = [*(("memory", name) for name in SCHEMES), ("rocksdb", "simhash, verified")]
 
 
-@pytest.fixture(params=["memory", "rocksdb"])
-def new_store(request, tmp_path) -> Iterator[Callable[[], Store]]:
+@pytest.fixture(params=PLACES, ids="-".join)
+def place(request) -> tuple[str, str]:
+    return request.param
+
+
+@pytest.fixture
+def scheme(place) -> Scheme:
+    return SCHEMES[place[1]]
+
+
+@pytest.fixture
+def new_store(place, tmp_path) -> Iterator[Callable[[], Store]]:
     opened = []
 
     def make() -> Store:
-        url = "memory:" if request.param == "memory" else f"rocksdb:{tmp_path}/{len(opened)}"
+        url = "memory:" if place[0] == "memory" else f"rocksdb:{tmp_path}/{len(opened)}"
         opened.append(create_store(url))
         return opened[-1]
 
@@ -161,15 +170,16 @@ def test_repeating_a_stopped_operation_ends_as_if_it_had_not_stopped(new_store, 
 
 @of_each_operation
 def test_any_other_operation_on_the_same_documents_goes_on_from_a_stopped_one(new_store, scheme, operation):
-    ids = ["a", "b", "c", "d", "e"]
+    values = {"a": F4, "b": F3, "c": F4, "d": F2, "e": F2}
+    ids = list(values)
+    added = undisturbed(new_store, scheme, values | {"z": F4})
     for store in stopped(new_store, scheme, operation):
-        writer = AtomicWriter(store, scheme)
-        writer.add(DocumentBatch(ids, fingerprints(scheme, F4, F3, F4, F2, F2)))
-        expected = {"a": F4, "b": F3, "c": F4, "d": F2, "e": F2, "z": F4}
-        assert content(store) == undisturbed(new_store, scheme, expected)
+        AtomicWriter(store, scheme).add(DocumentBatch(ids, fingerprints(scheme, *values.values())))
+        assert content(store) == added
+    deleted = undisturbed(new_store, scheme, {"z": F4})
     for store in stopped(new_store, scheme, operation):
         AtomicWriter(store, scheme).delete(ids)
-        assert content(store) == undisturbed(new_store, scheme, {"z": F4})
+        assert content(store) == deleted
 
 
 def damage(store: Store, scheme: Scheme) -> None:

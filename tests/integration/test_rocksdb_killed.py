@@ -117,7 +117,7 @@ def kill_writers(url: str, kills: int) -> None:
 
 
 def test_everything_acknowledged_survives_the_killing_of_the_writer(tmp_path: Path) -> None:
-    kill_writers(f"rocksdb:{tmp_path / 'store'}", kills=4)
+    kill_writers(f"rocksdb:{tmp_path / 'store'}", kills=2)
 
 
 @pytest.mark.full
