@@ -29,7 +29,7 @@ import pytest
 import simhbase
 from simhbase.index.reader import Reader
 from simhbase.online.shared import SharedLookups
-from tests.command_line import environment, run_alone, texts
+from tests.command_line import environment, run, run_alone, texts
 from tests.examples import ROOT
 from tests.service import Answer, Service, serving
 
@@ -169,7 +169,7 @@ def test_a_wrong_token_file_is_refused_without_what_it_says(
     if content is not None:
         (tmp_path / "tokens").write_text(content)
     options = ("--store", store_in(tmp_path), "--token-file", "tokens", "--port", 0)
-    done = run_alone("serve", *options, cwd=tmp_path)
+    done = run("serve", *options, cwd=tmp_path)
     assert done.returncode == 2
     assert problem in done.stderr.decode()
     assert "0123456789abcdef" not in done.stderr.decode()
