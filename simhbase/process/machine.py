@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 WORKER_BYTES, OWN_BYTES = 256 << 20, 512 << 20  # of a process that extracts HTML, and of one that stores
@@ -22,23 +22,15 @@ def usable_processes() -> int:
 
 def memory_limit() -> int:
     """Memory that this process may use, in bytes: of the machine or the container."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([machine, *_container_limits()])
-
-
-def _container_limits() -> Iterator[int]:
-    try:
-        lines = _OWN_GROUPS.read_text().splitlines()
-    except OSError:  # not Linux
-        return
-    for line in lines:
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    # Without the file it is not Linux.
+    for line in _OWN_GROUPS.read_text().splitlines() if _OWN_GROUPS.exists() else ():
         _, controllers, group = line.split(":", 2)
         if controllers in {"", "memory"}:
             name = "memory.limit_in_bytes" if controllers else "memory.max"
             path = PurePosixPath(group.lstrip("/"))
             # Inside a container the path may be unknown; the root always exists.
             for each in (path, *path.parents):
-                try:
-                    yield int((_CGROUPS / controllers / each / name).read_text())
-                except (OSError, ValueError):  # no such group, or "max"
-                    continue
+                with suppress(OSError, ValueError):  # no such group, or "max"
+                    limits.append(int((_CGROUPS / controllers / each / name).read_text()))
+    return min(limits)

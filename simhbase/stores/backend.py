@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from simhbase.drawers.scheme import Scheme
 from simhbase.errors import UsageError
@@ -14,6 +15,7 @@ from simhbase.stores.base import Access, NoteDamage, Store
 MOST_TTL = 2**31 - 2  # seconds; HBase takes one more for never
 
 
+@dataclass
 class Backend(ABC):
     """The store at a URL. Methods raise the errors of `simhbase.open`.
 
@@ -22,14 +24,15 @@ class Backend(ABC):
     names a gateway that creates, compares and drops tables; takes_hfiles: rows can be loaded as HFiles.
     """
 
-    folder: Path | None = None
-    on_server = False
-    creates_itself = True
-    has_administrator = False
-    takes_hfiles = False
+    url: str
+    folder: Path | None = field(init=False, default=None)
+    on_server: ClassVar[bool] = False
+    creates_itself: ClassVar[bool] = True
+    has_administrator: bool = field(init=False, default=False)
+    takes_hfiles: ClassVar[bool] = False
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __post_init__(self) -> None:  # noqa: B027  # few have to
+        """Parse the URL. Raises UsageError."""
 
     @property
     def absolute_url(self) -> str:

@@ -51,10 +51,9 @@ NO_TIMES = np.empty(0, dtype=np.int64)
 
 
 class MemoryBackend(Backend):
-    def __init__(self, url: str) -> None:
-        if url != "memory:":
-            raise UsageError(f"no store {url!r}: a store in memory has no name, its URL is memory:")
-        super().__init__(url)
+    def __post_init__(self) -> None:
+        if self.url != "memory:":
+            raise UsageError(f"no store {self.url!r}: a store in memory has no name, its URL is memory:")
 
     def open(self, access: Access) -> NoReturn:
         raise TablesMissing(

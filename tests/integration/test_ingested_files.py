@@ -128,7 +128,7 @@ def stopping_at(monkeypatch: pytest.MonkeyPatch, number: int) -> Callable[[], in
 
     monkeypatch.setattr(ingestion, "_write_index", stepping(ingestion._write_index))
     monkeypatch.setattr(ingestion, "_write_records", stepping(ingestion._write_records))
-    monkeypatch.setattr(ingestion, "_sync", stepping(ingestion._sync))
+    monkeypatch.setattr(ingestion, "sync", stepping(ingestion.sync))
     monkeypatch.setattr(ingestion.shutil, "rmtree", stepping(ingestion.shutil.rmtree))
     monkeypatch.setattr(ingestion.Ingestion, "_hand_over", stepping(ingestion.Ingestion._hand_over))
     return lambda: count

@@ -37,9 +37,8 @@ class HBaseBackend(Backend):
     creates_itself = False
     takes_hfiles = True
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.address = parse(url)
+    def __post_init__(self) -> None:
+        self.address = parse(self.url)
         self.has_administrator = bool(self.address.gateways2)
 
     def open(self, access: Access) -> HBaseStore:

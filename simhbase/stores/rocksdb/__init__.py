@@ -29,13 +29,12 @@ from simhbase.stores.rocksdb.folder import (
     make_room,
     nothing_there,
     require_store,
-    sync_name,
 )
 from simhbase.stores.rocksdb.follower import Follower
 from simhbase.stores.rocksdb.ingestion import remove_files
 from simhbase.stores.rocksdb.integrity import growth_of, require_whole
 from simhbase.stores.rocksdb.memory import Memory, memory_for
-from simhbase.stores.rocksdb.note import remove_note
+from simhbase.stores.rocksdb.note import remove_note, sync
 from simhbase.stores.rocksdb.options import INDEX, database_options, open_rdict
 from simhbase.stores.rocksdb.salvage import open_damaged
 from simhbase.stores.rocksdb.store import RocksStore
@@ -48,19 +47,18 @@ class RocksBackend(Backend):
 
     folder: Path
 
-    def __init__(self, url: str) -> None:
+    def __post_init__(self) -> None:
         """Raises UsageError if there is no path, or RocksDB cannot open it."""
-        super().__init__(url)
-        path, _, _ = url.removeprefix("rocksdb:").partition("?")
+        path, _, _ = self.url.removeprefix("rocksdb:").partition("?")
         if not path:
-            raise UsageError(f"no store {url!r}: give its folder, e.g. rocksdb:simhbase.db")
+            raise UsageError(f"no store {self.url!r}: give its folder, e.g. rocksdb:simhbase.db")
         # Shells do not expand a tilde after a scheme. Absolute, as the working folder may change.
         self.folder = Path(path).expanduser().absolute()
         try:
             str(self.folder).encode()
         except UnicodeEncodeError as error:
             raise UsageError(
-                f"the path of {url!r} is not UTF-8, which RocksDB needs: give the store another folder"
+                f"the path of {self.url!r} is not UTF-8, which RocksDB needs: give the store another folder"
             ) from error
 
     @property
@@ -136,4 +134,4 @@ class RocksBackend(Backend):
         make_room(self.folder, copied)
         with closing(self.open("write")) as store:
             store.database.copy_to(copied)
-        sync_name(copied)
+        sync(copied.parent)

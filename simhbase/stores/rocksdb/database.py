@@ -26,7 +26,7 @@ from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
 from simhbase.model.values import Size
 from simhbase.stores.base import MET, PART_ROWS, DrawerHits
-from simhbase.stores.rocksdb.ingestion import Ingestion
+from simhbase.stores.rocksdb.ingestion import FOLDER, Ingestion
 from simhbase.stores.rocksdb.integrity import is_damage
 from simhbase.stores.rocksdb.memory import Memory
 from simhbase.stores.rocksdb.note import REMEDY, exclusive, note_open, write_note
@@ -128,7 +128,7 @@ class Database:
         with suppress(Exception):  # few stores have it
             self.families[MET] = rdict.get_column_family(MET)
             self.handles[MET] = rdict.get_column_family_handle(MET)
-        self._ingestion = Ingestion(folder, self.families)
+        self.ingestion = Ingestion(folder, self.families, (folder / FOLDER).exists())
         _OPEN.add(self)
 
     def get(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -280,13 +280,12 @@ class Database:
         """Add many rows as files (see Ingestion), durably."""
         self.require_folder()
         with self.writing():
-            self._ingestion.add(index, rows)
+            self.ingestion.add(index, rows)
 
     def end_ingestion(self) -> None:
         """Take over files left by a writer, before anything is read or written."""
-        if self._ingestion.has_left:
-            with self.writing():
-                self._ingestion.end()
+        with self.writing():
+            self.ingestion.end()
 
     def copy_to(self, folder: Path) -> None:
         """Copy what is stored to a new folder, completely or not at all. Data files never change, so they are
@@ -417,7 +416,8 @@ def open_writer(url: str, path: Path, options: Options, memory: Memory) -> Datab
             # rocksdict has no setter for this. Drawers are read by prefix; without whole keys the filters
             # are half as large.
             database.families[INDEX].set_options({"block_based_table_factory": "{whole_key_filtering=false}"})
-            database.end_ingestion()
+            if database.ingestion.has_left:
+                database.end_ingestion()
         except BaseException:
             database.close()
             raise

@@ -10,7 +10,7 @@ from rocksdict import Rdict
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.stores.rocksdb.database import Failures
 from simhbase.stores.rocksdb.integrity import holds_rows
-from simhbase.stores.rocksdb.note import NOTE, REMEDY
+from simhbase.stores.rocksdb.note import NOTE, REMEDY, sync
 from simhbase.stores.rocksdb.options import CONFIGURATION, TABLES, database_options
 
 
@@ -48,7 +48,8 @@ def make_folder(url: str, path: Path) -> None:
         if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not is_store(path))):
             raise UsageError(f"{url}: the path contains something else, give the store its own folder")
         path.mkdir(parents=True, exist_ok=True)
-        sync_name(path)
+        # RocksDB syncs only what is in the folder.
+        sync(path.parent)
 
 
 def make_room(store: Path, folder: Path) -> None:
@@ -61,12 +62,3 @@ def make_room(store: Path, folder: Path) -> None:
         if folder.resolve().is_relative_to(store.resolve()):
             raise UsageError(f"{folder} is inside the folder of the store: give one outside")
         folder.parent.mkdir(parents=True, exist_ok=True)
-
-
-def sync_name(path: Path) -> None:
-    """Sync the parent folder; RocksDB syncs only the contents."""
-    above = os.open(path.absolute().parent, os.O_RDONLY)
-    try:
-        os.fsync(above)
-    finally:
-        os.close(above)

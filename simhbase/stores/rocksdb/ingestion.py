@@ -9,10 +9,10 @@ table comes last: until then a crash leaves hints that lead nowhere.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 
@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from rocksdict import Cache, IngestExternalFileOptions, Rdict, SstFileWriter
 
 from simhbase.stores.arrays import to_bytes
+from simhbase.stores.rocksdb.note import sync
 from simhbase.stores.rocksdb.options import INDEX, L0_FILES, MERGED_FILES, index_options, records_options
 from simhbase.stores.strings import Strings
 
-_FOLDER = "ingest"
+FOLDER = "ingest"
 _ORDER = ("fingerprints", INDEX, "documents")
 _UNFINISHED = "ingest-unfinished"
 _KEYS_AT_ONCE = 1 << 16
@@ -34,52 +35,54 @@ _WAITING_FILES = 4 * L0_FILES
 _NO_CACHE = 64 << 10  # bytes; writing needs no block cache
 
 
+@dataclass
 class Ingestion:
-    """Files to be ingested into a store that this process writes."""
+    """Files to be ingested into a store that this process writes.
 
-    def __init__(self, folder: Path, families: Mapping[str, Rdict]) -> None:
-        self._store = folder
-        self._folder = folder / _FOLDER
-        self._families = families
-        self.has_left = self._folder.exists()
+    has_left: whether there are files, left by an earlier call or process.
+    """
+
+    store: Path
+    families: Mapping[str, Rdict]
+    has_left: bool
 
     def end(self) -> None:
-        """Ingest files left by an earlier call or process (has_left). Every write does this first."""
+        """Ingest the files that are left. Every write does this first."""
         for table in _ORDER:
             self._hand_over(table)
-        shutil.rmtree(self._folder)
+        shutil.rmtree(self.store / FOLDER)
         self.has_left = False
 
     def _hand_over(self, table: str) -> None:
-        file = self._folder / table
+        file = self.store / FOLDER / table
         if file.exists():  # RocksDB moves ingested files
             options = IngestExternalFileOptions()
             options.set_move_files(True)
-            self._families[table].ingest_external_file([str(file)], options)
+            self.families[table].ingest_external_file([str(file)], options)
 
     def add(self, index: NDArray[np.uint8], rows: Mapping[str, tuple[Strings, Strings]]) -> None:
         """Add distinct rows: uint8 (n, 13) of the index, keys and values of other tables."""
-        folder = self._store / _UNFINISHED
+        folder = self.store / _UNFINISHED
         shutil.rmtree(folder, ignore_errors=True)  # left by a killed process
         folder.mkdir()
         try:
             _write_index(folder / INDEX, index)
             for table, (keys, values) in rows.items():
                 _write_records(folder / table, keys, values)
-            _sync(folder)
-            folder.rename(self._folder)
+            sync(folder)
+            folder.rename(self.store / FOLDER)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         self.has_left = True
-        _sync(self._store)
-        self._families[INDEX].set_options({MERGED_FILES: str(_WAITING_FILES)})
+        sync(self.store)
+        self.families[INDEX].set_options({MERGED_FILES: str(_WAITING_FILES)})
         self.end()
 
 
 def remove_files(store: Path) -> None:
     """Remove files to be ingested into a store that was dropped."""
-    for folder in (_FOLDER, _UNFINISHED):
+    for folder in (FOLDER, _UNFINISHED):
         shutil.rmtree(store / folder, ignore_errors=True)
 
 
@@ -110,11 +113,3 @@ def _write(
 
 def _cache() -> Cache:
     return Cache(_NO_CACHE)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -57,7 +57,7 @@ def require_as_noted(url: str, folder: Path) -> None:
         if note.place != place:
             raise StoreFailed(f"opening {url} failed: {_COPIED}")
         return
-    there = _contents(folder, sync=False)
+    there = _contents(folder, closing=False)
     different = sorted(name for name in note.files | there if note.files.get(name) != there.get(name))
     if different:
         raise StoreFailed(
@@ -117,28 +117,27 @@ def _read(folder: Path) -> tuple[Note, list[int]] | None:
 def write_note(folder: Path, *, closed: bool) -> None:
     """Note the files of a closed store, or the place of one that is open for writing. Replaces the note, so
     that there is an old or a new one after a crash. Raises OSError."""
-    files = _contents(folder, sync=True) if closed else None
+    files = _contents(folder, closing=True) if closed else None
     unfinished = folder / _UNFINISHED
     unfinished.unlink(missing_ok=True)  # a hard link of it may lie in a copy
     with unfinished.open("xb") as file:
         note = {"place": None if closed else _place(folder, file.fileno()), "files": files}
         body = json.dumps(note).encode()
         file.write(b"%d\n%s" % (zlib.crc32(body), body))
-        file.flush()
-        _sync(file.fileno(), unfinished)
+    sync(unfinished)
     unfinished.rename(folder / NOTE)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        _sync(handle, folder)
-    finally:
-        os.close(handle)
+    sync(folder)
 
 
-def _sync(handle: int, path: Path) -> None:
+def sync(path: Path) -> None:
+    """Return when a file, or the names in a folder, survive a crash of the machine. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:  # it names no file
         raise OSError(error.errno, f"While fsync: {error.strerror}", str(path)) from error
+    finally:
+        os.close(handle)
 
 
 def _place(folder: Path, note: int) -> list[int]:
@@ -146,14 +145,13 @@ def _place(folder: Path, note: int) -> list[int]:
     return [folder.stat().st_ino, os.fstat(note).st_ino]
 
 
-def _contents(folder: Path, *, sync: bool) -> dict[str, list[int]]:
+def _contents(folder: Path, *, closing: bool) -> dict[str, list[int]]:
     """Sizes and CRC-32 of the files that are noted: 37 MB at most."""
     contents = {}
     for pattern in _NOTED:
         for path in folder.glob(pattern):
-            with path.open("rb") as file:
-                if sync:  # what is noted must not be lost in a crash of the machine
-                    _sync(file.fileno(), path)
-                content = file.read()
+            if closing:  # what is noted must not be lost in a crash of the machine
+                sync(path)
+            content = path.read_bytes()
             contents[path.name] = [len(content), zlib.crc32(content)]
     return contents

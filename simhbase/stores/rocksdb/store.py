@@ -9,9 +9,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from operator import add, itemgetter
+from operator import add, itemgetter, methodcaller
 from typing import TypeVar
 
 import numpy as np
@@ -48,6 +49,8 @@ FILE_ROWS = 300_000
 FETCHED = 2_048  # drawers read at once: their blocks fit into the smallest cache
 FEW_DRAWERS = 64  # of a lookup or a few: threads do not pay
 _VERSION = struct.Struct(">q")
+_Rows = list[list[tuple[bytes, bytes]]]  # see Database.rows
+_Keys = tuple[list[bytes], list[int], list[bool]]  # see Database.keys
 
 
 class RocksStore(BaseStore["RocksRecords"]):
@@ -60,6 +63,7 @@ class RocksStore(BaseStore["RocksRecords"]):
         self._views = 0  # incremented before and after rows are removed: odd while this is going on
         self.drawers = RocksDrawers(self)
         self._records = {table: RocksRecords(self, table) for table in self.tables}
+        self._records["meta"] = RocksRecords(self, "meta", 0)
 
     def new_records(self, table: RecordTable) -> RocksRecords:
         return RocksRecords(self, table)
@@ -95,7 +99,8 @@ class RocksStore(BaseStore["RocksRecords"]):
             if self._follower is None:
                 if self.database.failed is not None:
                     self._database = reopened(self.database)
-                self.database.end_ingestion()
+                if self.database.ingestion.has_left:
+                    self.database.end_ingestion()
             yield
 
     def require_writable(self) -> None:
@@ -201,10 +206,10 @@ class RocksStore(BaseStore["RocksRecords"]):
                 self._follower.close()
 
 
+@dataclass
 class RocksDrawers:
-    def __init__(self, store: RocksStore) -> None:
-        self._store = store
-        self._from_disk = False  # whether the blocks read last were not in memory
+    _store: RocksStore
+    _from_disk: bool = False  # whether the blocks read last were not in memory
 
     def add(self, keys: NDArray[np.uint8]) -> None:
         for start in range(0, len(keys), WRITE_FINGERPRINTS):
@@ -217,7 +222,7 @@ class RocksDrawers:
             self._store.database.write(delete=[(INDEX, _sorted_rows(keys))])
 
     def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
-        values = self._store.read(lambda database: database.get(INDEX, to_bytes(keys)))
+        values: list[bytes | None] = self._store.read(methodcaller("get", INDEX, to_bytes(keys)))
         found = np.fromiter((0 if value is not None else -1 for value in values), np.int64, len(values))
         return found.reshape(keys.shape[:-1])
 
@@ -238,7 +243,8 @@ class RocksDrawers:
 
     def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
         most = sys.maxsize if limit is None else limit
-        return self._store.read(partial(Database.near, value=value, prefixes=prefixes, bits=bits, most=most))
+        found: DrawerHits = self._store.read(methodcaller("near", value, prefixes, bits, most))
+        return found
 
     def _rest(self, drawer: int, key: bytes, most: int) -> Iterator[DrawerRows]:
         """Up to `most` rows of a long drawer after a key."""
@@ -249,22 +255,21 @@ class RocksDrawers:
             yield drawer_rows(drawer, offsets, rows, [drawer] if more and most == 0 else [])
             key = rows[-1] if rows else key
 
-    def _keys(self, starts: Sequence[bytes], most: int) -> tuple[list[bytes], list[int], list[bool]]:
+    def _keys(self, starts: Sequence[bytes], most: int) -> _Keys:
         """An iterator waits for one block of the disk after the other. So blocks are fetched by several
         threads first, where the last ones were not in memory."""
-        read = partial(self._store.read, lambda database: database.keys(INDEX, WITHIN_DRAWER, starts, most))
-        if len(starts) <= FEW_DRAWERS:
-            return read()
-        before = _blocks_read()
-        if self._from_disk:
-            self._store.read(lambda database: database.prefetch(INDEX, starts))
-        found = read()
-        self._from_disk = _blocks_read() - before > len(starts)
+        are_many = len(starts) > FEW_DRAWERS
+        before = _blocks_read() if are_many else 0
+        if are_many and self._from_disk:
+            self._store.read(methodcaller("prefetch", INDEX, starts))
+        found: _Keys = self._store.read(methodcaller("keys", INDEX, WITHIN_DRAWER, starts, most))
+        if are_many:
+            self._from_disk = _blocks_read() - before > len(starts)
         return found
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         """Rows in key order. No iterator is held between batches."""
-        for rows in _batches(self._batch, start, stop, key=lambda row: row):
+        for rows in _batches(self._batch, start, stop, key=bytes):
             if set(map(len, rows)) != {KEY_BYTES}:
                 odd = next(row for row in rows if len(row) != KEY_BYTES)
                 raise StoreFailed(
@@ -275,22 +280,21 @@ class RocksDrawers:
             yield to_index_rows(rows)
 
     def _batch(self, start: bytes) -> list[bytes]:
-        rows, _, _ = self._store.read(lambda database: database.keys(INDEX, SCANNING, [start], BATCH_ROWS))
-        return rows
+        found: _Keys = self._store.read(methodcaller("keys", INDEX, SCANNING, [start], BATCH_ROWS))
+        return found[0]
 
     def approximate_size(self) -> Size:
-        return self._store.read(lambda database: database.approximate_size(INDEX))
+        size: Size = self._store.read(methodcaller("approximate_size", INDEX))
+        return size
 
 
+@dataclass
 class RocksRecords(LockedRecords):
-    """A record table. Values in meta have no version."""
+    """A record table. Values begin with their version, but for those in meta."""
 
     _store: RocksStore
-
-    def __init__(self, store: RocksStore, table: RecordTable) -> None:
-        self._store = store
-        self._table = table
-        self._head_bytes = 0 if table == "meta" else _VERSION.size
+    _table: RecordTable
+    _head_bytes: int = _VERSION.size
 
     def with_versions(self, values: Strings, version: Version | None) -> Strings:
         """Values prefixed with their versions."""
@@ -305,7 +309,7 @@ class RocksRecords(LockedRecords):
         return Cell(stored[self._head_bytes :], _VERSION.unpack_from(stored)[0])
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
-        found = self._store.read(lambda database: database.get(self._table, keys))
+        found: list[bytes | None] = self._store.read(methodcaller("get", self._table, keys))
         return [None if stored is None else self._cell(stored) for stored in found]
 
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
@@ -331,7 +335,7 @@ class RocksRecords(LockedRecords):
 
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
         ranges = [(prefix, prefix) for prefix in prefixes]
-        found = self._store.read(lambda database: database.rows(self._table, IN_ORDER, ranges, limit))
+        found: _Rows = self._store.read(methodcaller("rows", self._table, IN_ORDER, ranges, limit))
         return [[(key, self._cell(stored)) for key, stored in rows] for rows in found]
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
@@ -341,13 +345,13 @@ class RocksRecords(LockedRecords):
         return _batches(partial(self._batch, prefix=prefix), start, stop, key=itemgetter(0))
 
     def _batch(self, start: bytes, prefix: bytes) -> list[Row]:
-        (rows,) = self._store.read(
-            lambda database: database.rows(self._table, SCANNING, [(start, prefix)], BATCH_ROWS)
-        )
-        return [(key, self._cell(stored)) for key, stored in rows]
+        ranges = [(start, prefix)]
+        found: _Rows = self._store.read(methodcaller("rows", self._table, SCANNING, ranges, BATCH_ROWS))
+        return [(key, self._cell(stored)) for key, stored in found[0]]
 
     def approximate_size(self) -> Size:
-        return self._store.read(lambda database: database.approximate_size(self._table))
+        size: Size = self._store.read(methodcaller("approximate_size", self._table))
+        return size
 
 
 def _batches(
