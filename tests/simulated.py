@@ -211,6 +211,7 @@ class SimulatedStore:
     url = "simulated:"
     tables = RECORD_TABLES
     multi_writer = True
+    keeps_hints = True
 
     def __init__(self, ask: Ask, fine: bool = False) -> None:
         self.drawers = SimulatedDrawers(ask, fine)

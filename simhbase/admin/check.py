@@ -45,7 +45,6 @@ from simhbase.stores.base import (
     RecordTable,
     Row,
     Store,
-    keeps_hints,
     now,
 )
 from simhbase.stores.checked import is_intact
@@ -184,7 +183,7 @@ class Checker:
 
     def check(self, part: Part = WHOLE) -> CheckReport:
         report = CheckReport()
-        if not keeps_hints(self.store):
+        if not self.store.keeps_hints:
             self._note(report, MISCOUNTED, cast(AtomicStore, self.store).recount(repair=self.repair))
         self._meta(part, report)
         if MET in self.store.tables:
@@ -218,7 +217,7 @@ class Checker:
 
     def _document_rows(self, part: Part, report: CheckReport) -> Iterator[list[Row]]:
         """Documents rows; checks pending claims on the way."""
-        if not keeps_hints(self.store):
+        if not self.store.keeps_hints:
             yield from self.store.records("documents").iterate(*part.keys())
             return
         for batch in cast(HintingStore, self.store).document_cells.iterate(*part.keys()):
@@ -308,12 +307,12 @@ class Checker:
     @property
     def _before(self) -> int:
         """Rows with lower versions can be judged: all of them if tables change in one step."""
-        return self.clock() - int(self.grace * 1000) if keeps_hints(self.store) else 1 << 62
+        return self.clock() - int(self.grace * 1000) if self.store.keeps_hints else 1 << 62
 
     def _note(self, report: CheckReport, kind: str, what: Sequence[str]) -> None:
         if not what:
             return
-        is_garbage = kind in GARBAGE and keeps_hints(self.store)
+        is_garbage = kind in GARBAGE and self.store.keeps_hints
         (report.garbage if is_garbage else report.problems)[kind] += len(what)
         report.clean &= is_garbage
         examples = report.examples.setdefault(kind, [])
@@ -325,7 +324,7 @@ class Checker:
         count = 0
         unreadable = []
         # Rows of one document do not expire at the same moment.
-        ttl = self.store.ttl() if keeps_hints(self.store) else None
+        ttl = self.store.ttl() if self.store.keeps_hints else None
         least = self.clock() + EXPIRING - ttl * 1000 if isinstance(ttl, int) else 0
         sketched = self.scheme.sketching is not None and self.scheme.listed_sketching is None
         for key, cell in batch:

@@ -28,7 +28,7 @@ from simhbase.process.interrupt import defer_interrupts
 from simhbase.process.progress import Progress, counting, no_progress
 from simhbase.profile.profile import Profile, given_parameters
 from simhbase.stores.backend import require_valid_ttl
-from simhbase.stores.base import MET, Row, Store, keeps_hints
+from simhbase.stores.base import MET, Row, Store
 
 COPIED_AT_ONCE = 1 << 16  # documents; enough that an embedded store ingests new ones as files
 
@@ -206,7 +206,7 @@ class Migration:
         """Copy all documents of the source."""
         report, begun = MigrationReport(), self.target.clock()
         batches = self.source.store.records("documents").iterate()
-        if not keeps_hints(self.target.store):
+        if not self.target.store.keeps_hints:
             batches = joined(batches, self.copied_at_once)
         for batch in batches:
             with defer_interrupts():

@@ -35,7 +35,7 @@ from simhbase.process.interrupt import defer_interrupts
 from simhbase.process.progress import Progress, counting, no_progress
 from simhbase.profile.profile import Profile, given_parameters, make_profile
 from simhbase.stores import backend
-from simhbase.stores.base import MET, Cell, RecordTable, Row, Store, keeps_hints
+from simhbase.stores.base import MET, Cell, RecordTable, Row, Store
 from simhbase.stores.meta import damaged_in, shown
 
 MISSING = "lost: listed under its fingerprint, but without a row in documents"
@@ -249,12 +249,12 @@ class Salvage:
     @property
     def _is_atomic(self) -> bool:
         """True if no row of the source is only a hint."""
-        return not keeps_hints(self.source.store)
+        return not self.source.store.keeps_hints
 
     def _each(self, table: RecordTable, work: Callable[[list[Row]], None]) -> None:
         """Do something with all rows of a table."""
         batches = self.source.store.records(table).iterate()
-        for batch in batches if keeps_hints(self.target.store) else joined(batches, COPIED_AT_ONCE):
+        for batch in batches if self.target.store.keeps_hints else joined(batches, COPIED_AT_ONCE):
             with defer_interrupts():
                 work(batch)
             self.progress(len(batch))

@@ -29,7 +29,7 @@ from simhbase.process.parallel import AHEAD_SIZE, map_in_threads
 from simhbase.process.progress import Progress, counting
 from simhbase.process.slices import Numbers, numbers_below
 from simhbase.process.spool import Spool, SpooledRows
-from simhbase.stores.base import RecordTable, Row, Store, keeps_hints
+from simhbase.stores.base import RecordTable, Row, Store
 
 PART_ROWS = 50_000  # of a table: what one thread reads
 THREADS = 4  # where a store is on several servers
@@ -287,7 +287,7 @@ def _each_part(
     table = store.records(name)
     total = table.approximate_size().rows
     of = max(-(-total // PART_ROWS), 1)
-    threads = THREADS if keeps_hints(store) else 1
+    threads = THREADS if store.keeps_hints else 1
     parts = map_in_threads(
         lambda part: read(table.iterate(*part)),
         ranges or (Part(number, of).keys() for number in range(1, of + 1)),

@@ -31,7 +31,7 @@ from simhbase.model.values import Size
 from simhbase.profile.profile import Profile, given_parameters, make_profile
 from simhbase.stores import backend
 from simhbase.stores.backend import Backend
-from simhbase.stores.base import Store, Ttl, keeps_hints
+from simhbase.stores.base import Store, Ttl
 from simhbase.stores.hbase.planning import oversized_drawers
 from simhbase.stores.hbase.schema import LiveTable
 
@@ -161,7 +161,7 @@ def create(
             stored = read_profile(store)
             stored.profile.require(given)
             stored.require(store, stored.profile, counts=counts, scoped=scoped)
-            if ttl is not None and not keeps_hints(store):  # there attributes were compared
+            if ttl is not None and not store.keeps_hints:  # there attributes were compared
                 require_ttl(store, ttl)
     except TablesMissing:
         store, stored = _created(place, make_profile(given), ttl, counts=counts, scoped=scoped)
@@ -183,7 +183,7 @@ def check(url: str, *, compression: str | None = None, ttl: int | None = None) -
     compared, unknown, warnings = place.compare(_wanted(place, compression=compression, ttl=ttl))
     with closing(place.open("read")) as store:
         stored = read_profile(store)
-        if ttl is not None and not keeps_hints(store):
+        if ttl is not None and not store.keeps_hints:
             require_ttl(store, ttl)
         stored.check_pipeline(stored.profile.fingerprinter())
         warnings += store.warnings()
@@ -198,7 +198,7 @@ def describe(url: str) -> DescribedTables:
     place = backend(url)
     with closing(place.open("read")) as store:
         stored = read_profile(store)
-        ttl = None if keeps_hints(store) or (found := store.ttl()) == "unknown" else found
+        ttl = None if store.keeps_hints or (found := store.ttl()) == "unknown" else found
         live = place.live_tables()
         estimated = sizes(store) if live else {}
     kinds = stored.counts, stored.salt is not None
@@ -309,7 +309,7 @@ def require_ttl(store: Store, ttl: int | None) -> None:
         "Grant its user C on the table documents (docs/hbase.md)"
         if stored == "unknown"
         else "Alter the TTL of all its families in HBase, or name another store"
-        if keeps_hints(store)
+        if store.keeps_hints
         else "This cannot be changed: create another store, and copy the documents to it (simhbase migrate)"
     )
     raise SchemaDiffers(f"documents of {store.url} {expiry(stored)}, and should {expiry(ttl)}. {change}")

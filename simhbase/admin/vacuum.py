@@ -46,7 +46,7 @@ from simhbase.index.writer import (
 )
 from simhbase.process.progress import Progress, counting, no_progress
 from simhbase.stores import backend
-from simhbase.stores.base import MET, HintingStore, Store, keeps_hints, now
+from simhbase.stores.base import MET, HintingStore, Store, now
 
 DAY = 24 * 3600
 GRACE = DAY  # seconds
@@ -98,10 +98,10 @@ def vacuum(
     part = None if sweep is None else part_of(sweep)
     with closing(backend(url).open("write")) as store:
         scheme = read_profile(store).profile.index_scheme
-        table = store.records("obsolete" if keeps_hints(store) else "documents")
+        table = store.records("obsolete" if store.keeps_hints else "documents")
         with counting(progress, "rows", lambda: table.approximate_size().rows) as note:
             work = Vacuum(store, scheme, older_than, store.now, progress=note)
-            if part is not None and agree is not None and keeps_hints(store):
+            if part is not None and agree is not None and store.keeps_hints:
                 agree(work.count_stale(part))
             report = work.run(part)
     report.seconds = round(monotonic() - start, 3)
@@ -184,7 +184,7 @@ class Vacuum:
 
     def run(self, sweep: Part | None = None) -> VacuumReport:
         """Process all notes, and a part of the listings."""
-        report = VacuumReport(removes_at_once=not keeps_hints(self.store))
+        report = VacuumReport(removes_at_once=not self.store.keeps_hints)
         if report.removes_at_once:
             self._expire(report)
             self._forget(sys.maxsize, report)
@@ -305,7 +305,7 @@ class Vacuum:
     def _end_claims(self, ids: Sequence[str], before: int, report: VacuumReport) -> set[str]:
         """Removes pending cells of documents; returns the documents that have younger ones."""
         claimed = set[str]()
-        if not keeps_hints(self.store):
+        if not self.store.keeps_hints:
             return claimed
         named = cast(HintingStore, self.store).document_cells
         distinct = list(dict.fromkeys(ids))

@@ -21,7 +21,7 @@ from simhbase.index.tags import required_tags
 from simhbase.index.writer import Known, known
 from simhbase.model.moment import milliseconds
 from simhbase.model.values import Candidate, Drawer, Explanation, Fingerprint, Match, Query, Verdict
-from simhbase.stores.base import DrawerRows, HintingStore, Store, keeps_hints
+from simhbase.stores.base import DrawerRows, HintingStore, Store
 
 MOST_CANDIDATES = 100
 _EVERYTHING = Bounds(64)
@@ -168,7 +168,7 @@ def _known(store: Store, ids: Iterable[str], earliest: int) -> tuple[dict[str, K
         if each and each.stored and each.version >= earliest
     }
     pending: dict[str, int] = {}
-    if keeps_hints(store):
+    if store.keeps_hints:
         keys = list(map(rows.document_key, storable))
         beside = cast(HintingStore, store).document_cells.get(keys)
         for id_, key, cells in zip(storable, keys, beside, strict=True):

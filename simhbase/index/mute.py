@@ -59,35 +59,30 @@ def is_mute_list(key: bytes) -> bool:
     return key == KEY or key.startswith(KEY + b"/")
 
 
+@dataclass
 class MuteList:
     """The mute list of a store. clock: milliseconds since 1970, for the end of entries; timer: seconds, for
     the age of the cache; key: of its row in meta."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Callable[[], int],
-        timer: Callable[[], float] = time.monotonic,
-        key: bytes = KEY,
-    ) -> None:
-        self._meta, self._key = Meta(store), key
-        self._clock = clock
-        self._timer = timer
-        self._known: _CachedList | None = None
+    store: Store
+    clock: Callable[[], int]
+    timer: Callable[[], float] = time.monotonic
+    key: bytes = KEY
+    _known: _CachedList | None = None
 
     def hidden(self) -> Hidden:
         """What is muted, from the cache. No lock: concurrent callers may both read the row."""
         known = self._known
-        if known is None or self._timer() - known.read > READ_AGAIN:
-            return self._note(_decoded(self._meta.get(self._key))).hidden
-        if self._clock() >= known.until:
+        if known is None or self.timer() - known.read > READ_AGAIN:
+            return self._note(_decoded(Meta(self.store).get(self.key))).hidden
+        if self.clock() >= known.until:
             return self._note(known.entries, known.read).hidden
         return known.hidden
 
     def entries(self) -> list[Muted]:
         """The current entries, oldest first."""
-        now = self._clock()
-        known = self._note(_decoded(self._meta.get(self._key)))
+        now = self.clock()
+        known = self._note(_decoded(Meta(self.store).get(self.key)))
         return [entry for entry in known.entries if _holds(entry, now)]
 
     def mute(self, wanted: Sequence[Muted]) -> int:
@@ -103,21 +98,21 @@ class MuteList:
 
     def remove(self) -> None:
         """Remove the whole list."""
-        self._meta.delete([self._key])
+        Meta(self.store).delete([self.key])
         self._note(())
 
     def _replace(self, removed: Set[Name], added: Iterable[Muted]) -> Set[Name]:
         """Replaces entries by compare-and-set, and drops ended ones. Returns the names before."""
         while True:
-            value, now = self._meta.get(self._key), self._clock()
+            value, now = Meta(self.store).get(self.key), self.clock()
             before = {(entry.id, entry.fingerprint): entry for entry in _decoded(value) if _holds(entry, now)}
             entries = (*(entry for name, entry in before.items() if name not in removed), *added)
-            if self._meta.compare_and_set(self._key, value, _encoded(entries)):
+            if Meta(self.store).compare_and_set(self.key, value, _encoded(entries)):
                 self._note(entries)
                 return before.keys()
 
     def _note(self, entries: tuple[Muted, ...], read: float | None = None) -> _CachedList:
-        now = self._clock()
+        now = self.clock()
         holding = [entry for entry in entries if _holds(entry, now)]
         hidden = Hidden(
             frozenset(entry.id for entry in holding if entry.id is not None),
@@ -125,7 +120,7 @@ class MuteList:
         )
         ends = (since_epoch(entry.until) for entry in holding if entry.until is not None)
         self._known = known = _CachedList(
-            self._timer() if read is None else read,
+            self.timer() if read is None else read,
             entries,
             hidden or NOTHING_HIDDEN,
             min(ends, default=_NEVER),

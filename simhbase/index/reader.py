@@ -42,7 +42,6 @@ from simhbase.stores.base import (
     NearRows,
     Row,
     Store,
-    keeps_hints,
     listed_rows,
     now,
 )
@@ -388,13 +387,13 @@ class Reader:
     def _lists_all(self) -> bool:
         """True if each fingerprint in the index lists a document: not where rows are hints, as vacuum has not
         removed those of the index yet, nor where others than those of a scope are not listed."""
-        return not (self.of or keeps_hints(self.store))
+        return not (self.of or self.store.keeps_hints)
 
     @property
     def _lists_stored(self) -> bool:
         """True if a listing always leads to a document. An embedded store takes over large writes table by
         table, documents last."""
-        return self.store.multi_writer and not keeps_hints(self.store)
+        return self.store.multi_writer and not self.store.keeps_hints
 
     def leads(
         self,
@@ -588,7 +587,7 @@ class Reader:
     @property
     def _asks_documents(self) -> bool:
         """True if the documents table must be read, to follow hints or for sketches."""
-        return keeps_hints(self.store) or (
+        return self.store.keeps_hints or (
             self.scheme.sketching is not None and not self.scheme.listed_sketching
         )
 
@@ -730,7 +729,7 @@ def _no_sketch(key: bytes, value: bytes) -> bytes:
 
 def expired_before(store: Store, time: int) -> int:
     """Documents with a lower version have expired. 0 if the store drops them itself."""
-    return 0 if keeps_hints(store) else alive_since(store, time)
+    return 0 if store.keeps_hints else alive_since(store, time)
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,9 @@ from pathlib import Path
 import orjson
 
 from simhbase.errors import ProfileMismatch, SchemaDiffers, StoreFailed, TablesMissing
-from simhbase.fingerprint.batch import to_int
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.profile.profile import NAMES, Profile
-from simhbase.stores.base import TTL_ROW, Store, keeps_hints
+from simhbase.stores.base import TTL_ROW, Store
 from simhbase.stores.meta import Meta
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.content import NamedContent
@@ -59,10 +58,10 @@ def probes() -> tuple[str, ...]:
 def probe_answers(fingerprinter: Fingerprinter) -> list[str | None]:
     """Fingerprints of the fixed texts in hex, None for a rejected text."""
     found = fingerprinter.fingerprint_many(probes())
-    digits = fingerprinter.bits // 4
+    size, content = fingerprinter.bits // 8, found.fingerprints.values.astype(">u8").tobytes()
     return [
-        f"{to_int(value):0{digits}x}" if reason is None else None
-        for value, reason in zip(found.fingerprints.values, found.reasons, strict=True)
+        content[number * size : (number + 1) * size].hex() if reason is None else None
+        for number, reason in enumerate(found.reasons)
     ]
 
 
@@ -130,7 +129,7 @@ def _complete(store: Store, profile: Profile, ttl: int | None, row: bytes) -> bo
     """Writes what belongs to a profile, then its row; false if another process was faster."""
     meta = Meta(store)
     store.arrange(profile.index_scheme.layout)
-    if not keeps_hints(store):
+    if not store.keeps_hints:
         meta.delete([TTL_ROW])  # left by an interrupted creation
         if ttl is not None:
             meta.put([(TTL_ROW, str(ttl).encode())])

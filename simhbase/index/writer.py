@@ -32,7 +32,7 @@ from simhbase.index.rows import Entry, Obsolete, State
 from simhbase.index.tags import Tags, tags_problem
 from simhbase.model.values import AddReport, Rejected
 from simhbase.process.interrupt import defer_interrupts
-from simhbase.stores.base import AtomicStore, Changes, Row, Store, keeps_hints, now
+from simhbase.stores.base import AtomicStore, Changes, Row, Store, now
 from simhbase.stores.checked import checked
 from simhbase.stores.strings import Strings, pairs
 
@@ -93,7 +93,7 @@ class Copied:
 
 
 def writer_for(store: Store, scheme: Scheme, clock: Callable[[], int] = now) -> Writer:
-    if keeps_hints(store):
+    if store.keeps_hints:
         return HintingWriter(store, scheme, clock)
     return AtomicWriter(cast(AtomicStore, store), scheme, clock)
 

@@ -59,7 +59,7 @@ from simhbase.model.values import AddReport, Match
 from simhbase.process.interrupt import defer_interrupts
 from simhbase.profile.profile import Profile, given_parameters, make_profile, without_sketches
 from simhbase.stores import backend, drop_store, open_store
-from simhbase.stores.base import Access, keeps_hints, now
+from simhbase.stores.base import Access, now
 from simhbase.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -413,7 +413,7 @@ class _LoadRun:
     def _write_to_store(self, batch: Batch, chunks: int) -> tuple[BatchDecision, Loaded]:
         """Store a batch: all of it, or only documents without a near-duplicate."""
         job, index = self._job, self._index
-        is_shared = keeps_hints(index.store)
+        is_shared = index.store.keeps_hints
         with index.store.exclusive() if job.unique_only and not is_shared else nullcontext():
             decision = self._decide(batch, chunks)
             documents, has_duplicates = decision.left_of(batch), self._checkpoints.kept_out.may_hold
@@ -429,7 +429,7 @@ class _LoadRun:
         """Decide what can be decided before writing, and note it: the store may answer differently after a
         part of the batch is stored."""
         job, index = self._job, self._index
-        decides = job.unique_only and not keeps_hints(index.store)
+        decides = job.unique_only and not index.store.keeps_hints
         if not (decides or job.skip_existing or job.new):
             return BatchDecision()
         if found := self._checkpoints.decided(chunks):

@@ -130,16 +130,6 @@ class Profile:
 
     def __post_init__(self) -> None:
         """Raises UsageError for parameters of the wrong type, or that do not go together."""
-        self._require_types()
-        if self.min_features < 1:
-            raise UsageError(f"must be at least 1, not {self.min_features}", parameter="min_features")
-        if isinstance(self.fold, str):
-            self._set(fold=character_table(self.fold))
-        self._set(stop_words=self._normal_words(self.stop_words))
-        self._complete()
-        _ = self.feature_options
-
-    def _require_types(self) -> None:
         defaults = {each.name: each.default for each in fields(self)}
         for name, types in _types(type(self)).items():  # type: ignore[arg-type]  # a class can be hashed
             value = getattr(self, name)
@@ -148,16 +138,20 @@ class Profile:
             if not isinstance(value, types) or isinstance(value, bool) != (bool in types):
                 wanted = " or ".join(_TYPE_NAMES.get(each, each.__name__) for each in types)
                 raise UsageError(f"must be {wanted}, not {value!r}", parameter=name)
+        if self.min_features < 1:
+            raise UsageError(f"must be at least 1, not {self.min_features}", parameter="min_features")
+        # A profile is frozen once it is complete.
+        if isinstance(self.fold, str):
+            vars(self).update(fold=character_table(self.fold))
+        vars(self).update(stop_words=self._normal_words(self.stop_words))
+        self._complete()
+        _ = self.feature_options
 
     def _normal_words(self, given: Iterable[str]) -> frozenset[str]:
         words = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
         if isinstance(given, str) or not all(isinstance(word, str) for word in words):
             raise UsageError(f"must be a set of words, not {given!r}", parameter="stop_words")
         return frozenset(normalise(word, self.variants) for word in words)
-
-    def _set(self, **values: object) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
 
     def _complete(self) -> None:
         """Fill in derived parameters and validate. Raises UsageError."""
@@ -234,8 +228,8 @@ class Profile:
 
     @property
     def rules(self) -> dict[str, object]:
-        """Rules of sketches, beside the parameters."""
-        return {"permutations": PERMUTATIONS, "shingles": self.shingles.kind} if self.sketching else {}
+        """Rules of sketches, beside the parameters; none without sketches."""
+        return {}
 
     @property
     def digest(self) -> str:
@@ -330,9 +324,9 @@ class SimHashProfile(Profile):
         if self.weights is None:
             # Without sketches, plain counts match different texts that repeat one word (docs/choosing.md).
             of_words = "capped" if self.verify else "saturated"
-            self._set(weights=of_words if self.features == "words" else "count")
+            vars(self).update(weights=of_words if self.features == "words" else "count")
         if self.weights in BY_IDF and self.idf is None:
-            self._set(idf=jieba_table())
+            vars(self).update(idf=jieba_table())
 
     @property
     def index_scheme(self) -> Scheme:
@@ -384,7 +378,7 @@ class VerifiedProfile(SimHashProfile):
     def _complete(self) -> None:
         super()._complete()
         if self.reach is None:
-            self._set(reach=max(REACH, self.k))
+            vars(self).update(reach=max(REACH, self.k))
         if not self.k <= self.reach < self.bits // 2:
             raise UsageError(
                 f"must be {self.k} (k) to {self.bits // 2 - 1} bits, not {self.reach}", parameter="reach"
@@ -408,6 +402,10 @@ class VerifiedProfile(SimHashProfile):
     def sketching(self) -> SketchParameters:
         return SketchParameters(self.slots, self.sketch_bits, numbered=self.same_numbers)
 
+    @property
+    def rules(self) -> dict[str, object]:
+        return {"permutations": PERMUTATIONS, "shingles": SHINGLES}
+
 
 @dataclass(frozen=True, kw_only=True)
 class MinHashProfile(Profile):
@@ -422,9 +420,9 @@ class MinHashProfile(Profile):
     same_numbers: bool = False
 
     def _complete(self) -> None:
-        self._set(threshold=_canonical_threshold(self.threshold))
+        vars(self).update(threshold=_canonical_threshold(self.threshold))
         defaults = ALL_LENGTHS if isinstance(self.threshold, str) else _FIXED
-        self._set(**{name: getattr(self, name) or value for name, value in defaults.items()})
+        vars(self).update(**{name: getattr(self, name) or value for name, value in defaults.items()})
         if _two_similarities(self.threshold) is None:
             _require_similarity(self.threshold)
         elif self.features != ALL_LENGTHS["features"]:
@@ -434,7 +432,7 @@ class MinHashProfile(Profile):
                 parameter="threshold",
             )
         if self.bands == AUTO:
-            self._set(bands=self._bands_by_threshold)
+            vars(self).update(bands=self._bands_by_threshold)
         chosen = bands(self.bands)
         if chosen.slots > self.slots:
             raise UsageError(
@@ -479,6 +477,10 @@ class MinHashProfile(Profile):
     def sketching(self) -> SketchParameters:
         sized = isinstance(self.threshold, str)
         return SketchParameters(self.slots, self.sketch_bits, sized=sized, numbered=self.same_numbers)
+
+    @property
+    def rules(self) -> dict[str, object]:
+        return {"permutations": PERMUTATIONS, "shingles": self.features}
 
     def _canonical(self, given: Mapping[str, object]) -> dict[str, object]:
         named = {"threshold": _canonical_threshold(given.get("threshold")), "bands": given.get("bands")}

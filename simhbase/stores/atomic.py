@@ -42,6 +42,7 @@ class BaseStore(ABC, Generic[R]):
     url: str
     tables: tuple[RecordTable, ...] = ATOMIC_TABLES
     multi_writer = False
+    keeps_hints = False
     largest_commit = LARGEST_COMMIT
     _records: dict[RecordTable, R]
     _ttl: tuple[int | None] | None = None

@@ -210,6 +210,11 @@ class Store(Protocol):
     def multi_writer(self) -> bool:
         """True if several processes may write at once."""
 
+    @property
+    def keeps_hints(self) -> bool:
+        """True for a HintingStore: its tables are written separately, so that a row of one is only a hint,
+        and obsolete rows are noted rather than removed. Others are an AtomicStore."""
+
     def arrange(self, layout: Layout | None) -> None:
         """Tells an empty store, before its profile is written, which bits of a fingerprint name its drawers;
         None: fingerprints do not determine them. Call it under `exclusive`."""
@@ -382,9 +387,3 @@ def hits_by_read(
         sizes.update(dict(zip(part.drawers.tolist(), np.diff(part.offsets).tolist(), strict=True)))
         truncated |= len(part.truncated) > 0
     return DrawerHits(near, truncated, sizes.total(), max(sizes.values(), default=0))
-
-
-def keeps_hints(store: Store) -> bool:
-    """True if a store's tables are written separately, so that a row of one is only a hint and obsolete rows
-    are noted rather than removed: a HintingStore. Others are an AtomicStore."""
-    return "obsolete" in store.tables

@@ -4,6 +4,7 @@ in plain integers."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from simhbase.errors import StoreFailed
@@ -30,49 +31,48 @@ class _Tables(Protocol):
     def records(self, table: RecordTable) -> Records: ...
 
 
+@dataclass(frozen=True)
 class Meta:
     """The rows of a store's table meta, without their checksums. Raises StoreFailed for a damaged row, with
     its name and what to do."""
 
-    def __init__(self, store: _Tables) -> None:
-        self._rows = store.records("meta")
-        self._url = store.url
+    store: _Tables
 
     def get(self, key: bytes) -> bytes | None:
-        (cell,) = self._rows.get([key])
+        (cell,) = self.store.records("meta").get([key])
         return cell and self._read(key, cell.value)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of keys, None if a key is absent."""
-        cells = self._rows.get(keys)
+        cells = self.store.records("meta").get(keys)
         return [cell and self._read(key, cell.value) for key, cell in zip(keys, cells, strict=True)]
 
     def under(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows whose keys begin with a prefix, in order."""
-        for rows in self._rows.iterate(prefix, after_prefix(prefix)):
+        for rows in self.store.records("meta").iterate(prefix, after_prefix(prefix)):
             yield from ((key, self._read(key, cell.value)) for key, cell in rows)
 
     def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
-        self._rows.put([(key, checked(key, value)) for key, value in rows])
+        self.store.records("meta").put([(key, checked(key, value)) for key, value in rows])
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         """As `Records.compare_and_set`."""
         before = None if expected is None else checked(key, expected)
-        return self._rows.compare_and_set(key, before, checked(key, value))
+        return self.store.records("meta").compare_and_set(key, before, checked(key, value))
 
     def delete(self, keys: Sequence[bytes]) -> None:
-        self._rows.delete(keys)
+        self.store.records("meta").delete(keys)
 
     def delete_under(self, prefix: bytes) -> None:
         """Delete the rows whose keys begin with a prefix, also damaged ones."""
-        for rows in self._rows.iterate(prefix, after_prefix(prefix)):
-            self._rows.delete([key for key, _ in rows])
+        for rows in self.store.records("meta").iterate(prefix, after_prefix(prefix)):
+            self.store.records("meta").delete([key for key, _ in rows])
 
     def _read(self, key: bytes, value: bytes) -> bytes:
         if not is_intact(key, value):
             raise StoreFailed(
-                f"the row {shown(key)} of the table meta of {self._url} is damaged: its checksum differs. "
-                f"{remedy(key)}"
+                f"the row {shown(key)} of the table meta of {self.store.url} is damaged: its checksum "
+                f"differs. {remedy(key)}"
             )
         return value[:-CHECKSUM_BYTES]
 

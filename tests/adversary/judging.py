@@ -15,7 +15,6 @@ from simhbase.errors import StoreUnreachable
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.stores import drop_store
-from simhbase.stores.base import keeps_hints
 from tests.adversary.crew import Crew
 from tests.adversary.faults import Damage, Faults
 from tests.adversary.workers import CLAIM_TIMEOUT, CROWDS, LOOKUPS, Task, copy_in
@@ -64,7 +63,7 @@ def judged(what: Sharing, crew: Crew, faults: Faults, others: Sequence[str] = ()
     errors = assert_errors_named(crew, faults)
     with open_index(what.url) as index:
         # There others may end a claim at any time.
-        latest = FOREVER if keeps_hints(index.store) else LATEST
+        latest = FOREVER if index.store.keeps_hints else LATEST
         history = History.of(writers, latest)
         still = tuple(document for document in history.documents if document not in set(what.documents))
         what = replace(what, still=still)
@@ -182,7 +181,7 @@ def assert_clean(index: Index) -> None:
 def assert_copied(what: Sharing, index: Index, folder: Path) -> None:
     """A migration leaves in the copy what is stored, and nothing else. Where power cuts and failovers take
     back what was not acknowledged, the copy of the workers may have that, with later versions."""
-    copied = copy_in(folder) if keeps_hints(index.store) else f"rocksdb:{folder / 'last-copy.db'}"
+    copied = copy_in(folder) if index.store.keeps_hints else f"rocksdb:{folder / 'last-copy.db'}"
     migrate(what.url, copied)
     with open_index(copied, access="read") as other:
         ids = list(what.all)

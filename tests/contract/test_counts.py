@@ -18,7 +18,7 @@ from simhbase.errors import SchemaDiffers, StoreFailed
 from simhbase.index import counts, rows
 from simhbase.index.counts import note_pairs
 from simhbase.stores import create_store, open_store
-from simhbase.stores.base import MET, keeps_hints
+from simhbase.stores.base import MET
 from tests.contract.conftest import Backend
 
 BRIDGE = "The council has decided to build a new bridge across the river."
@@ -247,7 +247,7 @@ def test_tables_that_count_are_made_checked_and_dropped(lasting):
         assert index.counts
         index.claim("a", BRIDGE)
         refused(index, "b")
-        assert keeps_hints(index.store) == (len(index.store.tables) == 5)
+        assert index.store.keeps_hints == (len(index.store.tables) == 5)
     assert tables.listed(url)[0]
     tables.drop(url)
     tables.create(url, Profile(verify=False))

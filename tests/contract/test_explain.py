@@ -17,7 +17,7 @@ from simhbase.index.writer import DocumentBatch
 from simhbase.model.values import Candidate, Document, Explanation, Query
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
-from simhbase.stores.base import HintingStore, keeps_hints
+from simhbase.stores.base import HintingStore
 from tests.command_line import texts
 from tests.contract.conftest import kind_called, with_profiles
 
@@ -88,7 +88,7 @@ def test_a_document_that_moved_or_went_is_no_match(index):
     index.delete(["b"])
     assert "match" not in [each.verdict for each in index.explain(NEAR).candidates if each.id == "near"]
     assert "match" not in [each.verdict for each in index.explain(OTHER).candidates]
-    if keeps_hints(index.store):
+    if index.store.keeps_hints:
         assert candidate(index.explain(OTHER), "b").verdict == "stale hint"
 
 
@@ -174,7 +174,7 @@ def test_a_claim_that_is_not_decided_is_no_match(index):
 
 def test_what_a_claim_left_behind_before_a_deletion_is_no_pending_claim(index):
     (stored,) = index.documents(["b"])
-    if not keeps_hints(index.store):  # claims leave nothing there, and a deletion removes the hints
+    if not index.store.keeps_hints:  # claims leave nothing there, and a deletion removes the hints
         index.delete(["b"])
         assert not [each for each in index.explain(OTHER).candidates if each.id == "b"]
         return

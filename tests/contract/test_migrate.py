@@ -15,7 +15,7 @@ from simhbase.index.writer import AtomicWriter, HintingWriter, writer_for
 from simhbase.model.values import Query
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
-from simhbase.stores.base import Store, keeps_hints, now
+from simhbase.stores.base import Store, now
 from tests.contract.conftest import kind_called
 from tests.simulated import Server, SimulatedStore
 
@@ -128,7 +128,7 @@ def test_a_second_run_copies_what_has_changed_since(source, target, name):
     write(source, {b: NEAR, d: 0xFF00})
     done = migrate(source, target)
     assert (done.added, done.updated, done.unchanged) == (1, 1, 1)
-    assert done.deleted == (1 if keeps_hints(source.store) else 0)
+    assert done.deleted == (1 if source.store.keeps_hints else 0)
     assert migrate(source, target, delete_missing=True).deleted == 1 - done.deleted
     assert target.fingerprints([a, b, c, d]) == [1, NEAR, None, 0xFF00]
     (found,) = target.find_fingerprints([2])

@@ -15,7 +15,7 @@ from simhbase.index.writer import writer_for
 from simhbase.model.moment import milliseconds, milliseconds_to_come
 from simhbase.model.values import Query
 from simhbase.profile.profile import Profile
-from simhbase.stores.base import Store, keeps_hints, now
+from simhbase.stores.base import Store, now
 from tests.contract.conftest import Backend
 from tests.kept import vacuumed
 
@@ -62,7 +62,7 @@ def test_what_is_older_is_deleted_and_nothing_else(index, name):
     assert found(index) == [c]
     checked = Checker(index.store, index.profile.index_scheme).check()
     assert checked.clean
-    assert not checked.garbage or keeps_hints(index.store)
+    assert not checked.garbage or index.store.keeps_hints
     write(index, {a: NEAR})
     assert found(index) == [a, c]
 

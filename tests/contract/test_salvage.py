@@ -26,7 +26,7 @@ from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.model.values import Document
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
-from simhbase.stores.base import RecordTable, keeps_hints
+from simhbase.stores.base import RecordTable
 from tests.command_line import texts
 from tests.contract.conftest import HBASE, LASTING, POSTGRESQL, REDIS, kind_called
 from tests.contract.test_explain import PROFILES
@@ -106,7 +106,7 @@ def fingerprint_of(index: Index, name: str) -> simhbase.model.values.Fingerprint
 def is_in_listing(index: Index) -> bool:
     """True if the listing of a document has all but its tags."""
     scheme = index.profile.index_scheme
-    return not keeps_hints(index.store) and (not scheme.sketching or scheme.listed_sketching is not None)
+    return not index.store.keeps_hints and (not scheme.sketching or scheme.listed_sketching is not None)
 
 
 def test_a_sound_store_is_copied_as_a_whole(index, run, copied):
@@ -123,7 +123,7 @@ def test_documents_whose_rows_are_lost_are_listed(index, run, copied, how):
     fingerprint, rebuilt, is_hint = (
         fingerprint_of(index, "d5"),
         is_in_listing(index),
-        keeps_hints(index.store),
+        index.store.keeps_hints,
     )
     how(index, "documents", document_key("d5"))
     report, lost = run()
@@ -159,7 +159,7 @@ def test_a_row_that_is_older_than_its_listing_is_told(index, run, tmp_path):
     key, old = document_key("d5"), fingerprint_of(index, "d5")
     (before,) = index.store.records("documents").get([key])
     index.add([Document("d5", TEXTS[0] + TEXTS[1], {"n": "new"})])
-    new, rebuilt, is_hint = fingerprint_of(index, "d5"), is_in_listing(index), keeps_hints(index.store)
+    new, rebuilt, is_hint = fingerprint_of(index, "d5"), is_in_listing(index), index.store.keeps_hints
     assert new != old
     if is_hint:
         pytest.skip("a listing alone says nothing there")

@@ -23,7 +23,7 @@ from simhbase.index.scopes import Scope
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.profile.profile import Profile, make_profile
 from simhbase.stores import create_store
-from simhbase.stores.base import Store, keeps_hints, now
+from simhbase.stores.base import Store, now
 from tests.contract.conftest import Kind, kind_called, with_profiles
 
 NAMES = ["a", "b", "ax", "a b", "ü"]  # one begins as another
@@ -167,7 +167,7 @@ def paged(index: Index) -> Iterator[str]:
 def test_a_scope_answers_as_a_store_of_its_own(two: Two) -> None:
     chance = random.Random(1)
     text = Texts(chance)
-    has_past = not keeps_hints(two.shared.store)  # HBase goes by its own clock
+    has_past = not two.shared.store.keeps_hints  # HBase goes by its own clock
     for step in range(STEPS):
         two.clock.ahead += chance.randrange(1, 1000) if has_past else 0
         name, operation = chance.choice(NAMES), chance.choice(OPERATIONS)

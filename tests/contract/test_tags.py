@@ -15,7 +15,7 @@ from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import writer_for
 from simhbase.model.values import Query
 from simhbase.stores import create_store
-from simhbase.stores.base import Store, keeps_hints, now
+from simhbase.stores.base import Store, now
 from tests.command_line import texts
 from tests.contract.conftest import kind_called, with_profiles
 from tests.kept import vacuumed
@@ -74,7 +74,7 @@ def tags(index: Index, *ids: str) -> list[Mapping[str, str] | None]:
 
 def is_clean(index: Index) -> bool:
     report = Checker(index.store, index.profile.index_scheme).check()
-    return report.clean and (keeps_hints(index.store) or not report.garbage)
+    return report.clean and (index.store.keeps_hints or not report.garbage)
 
 
 def test_lookups_are_limited_to_documents_that_have_all_tags(index, name, text):
@@ -243,7 +243,7 @@ def test_a_repair_and_a_vacuum_keep_tags(index, name, text, other):
         if not scheme.listed_sketching:
             lost.delete([key for key, _ in batch], [cell.version for _, cell in batch])
     Checker(index.store, scheme, repair=True).check()
-    if keeps_hints(index.store):
+    if index.store.keeps_hints:
         vacuumed(index.store, scheme)
     assert tags(index, *ids) == [B, BOTH]
     assert found(index, other, B) == ["a"]

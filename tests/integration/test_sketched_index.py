@@ -29,7 +29,6 @@ from simhbase.index.writer import DocumentBatch
 from simhbase.model.thresholds import SIMILAR
 from simhbase.model.values import AddReport, Query
 from simhbase.process.parallel import map_in_threads
-from simhbase.stores.base import keeps_hints
 from tests import reference
 from tests.selection import load_unique
 from tests.simulated import Server, SimulatedStore
@@ -408,7 +407,7 @@ def test_a_lost_sketch_is_an_error_and_loading_again_mends_it(url, profile):
             key, table = document_key("a"), index.store.records("documents")
             (cell,) = table.get([key])
             table.put([(key, Entry(fingerprint).encode(key))], cell.version)
-        if keeps_hints(index.store) and profile.index_scheme.listed_sketching:
+        if index.store.keeps_hints and profile.index_scheme.listed_sketching:
             # An index row that leads to no listing is also what a deletion leaves, until vacuum.
             assert found(index.find(a, min_similarity=0.5)) == []
         else:

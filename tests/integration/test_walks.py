@@ -128,14 +128,14 @@ def test_a_run_meets_the_functions_of_its_walk_in_their_order(name, folder):
 
 # Functions that a call enters, once everything is imported and kept. A ceiling may only fall.
 CEILINGS = {
-    "find": 64,
-    "claim": 112,
+    "find": 61,
+    "claim": 109,
     "load": 359,
     "dedup": 304,
-    "tables create": 118,
-    "migrate": 202,
-    "check": 124,
-    "vacuum": 83,
+    "tables create": 102,
+    "migrate": 185,
+    "check": 109,
+    "vacuum": 70,
 }
 SENTENCES = (
     "The committee approved the budget after a long debate over schools.",

@@ -40,7 +40,7 @@ from simhbase.model.values import AddReport, Claim, Fingerprint, Match, Outcome
 from simhbase.process.interrupt import interrupt_pending
 from simhbase.process.joining import OF_ALL, Queue, QueuedRequest
 from simhbase.process.logs import logger
-from simhbase.stores.base import AtomicStore, HintingStore, Store, keeps_hints
+from simhbase.stores.base import AtomicStore, HintingStore, Store
 
 log = logger(__name__)
 
@@ -158,7 +158,7 @@ def claimer_for(
 ) -> Claimer:
     """The claimer for a kind of store. count: is told metrics; counts: whether the store counts refused
     claims."""
-    if keeps_hints(store):
+    if store.keeps_hints:
         shared = cast(HintingStore, store)
         return BatchClaimer(ClaimContext(shared, scheme, clock, count, counts=counts))
     return AtomicClaimer(cast(AtomicStore, store), scheme, clock, count, counts=counts)

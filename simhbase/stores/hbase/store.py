@@ -48,6 +48,7 @@ class HBaseStore:
 
     tables: tuple[RecordTable, ...] = RECORD_TABLES
     multi_writer = True
+    keeps_hints = True
 
     def __init__(self, address: Address, access: Access) -> None:
         self.url = address.url
