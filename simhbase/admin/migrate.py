@@ -22,7 +22,6 @@ from simhbase.index.opening import open_index
 from simhbase.index.reader import sketches_of
 from simhbase.index.scoped import StoreOfScopes
 from simhbase.index.scopes import note_scope, noted_scopes
-from simhbase.index.stored_profile import StoredProfile, read_profile
 from simhbase.index.writer import SETTLED, Copied, DocumentBatch, Known, alive_since, batch_of
 from simhbase.process.interrupt import defer_interrupts
 from simhbase.process.progress import Progress, counting, no_progress
@@ -102,9 +101,8 @@ def migrate(
     if ttl not in (None, "never"):
         require_valid_ttl(ttl)
     with open_index(url, access="read") as source:
-        stored = read_profile(source.store)
+        stored, table = source.stored_profile, source.store.records("documents")
         wanted = stored.profile.reindexed(given)
-        documents = source.store.records("documents").approximate_size().rows
         expiring = source.store.ttl() if ttl is None else None if ttl == "never" else ttl
         if expiring == "unknown":
             raise UsageError(
@@ -114,12 +112,16 @@ def migrate(
             )
         if scope is not None and stored.salt is not None:
             raise UsageError(f"{url} has scopes itself: it is copied as a whole", parameter="scope")
+
+        def documents() -> int:
+            return table.approximate_size().rows
+
         with open_like(to, wanted, stored, documents, expiring, scope) as target:
             if ttl is not None:
                 require_ttl(target.store, expiring)
-            require_fitting(source, stored, target, changed_parameters(given, wanted))
+            require_fitting(source, target, given, wanted)
             counts = source.counts and target.counts and scope is None
-            with counting(progress, "documents", lambda: documents) as note:
+            with counting(progress, "documents", documents) as note:
                 migration = Migration(source, target, delete_missing, agree, progress=note, counts=counts)
                 report = migration.run()
             if ttl is None and source.store.ttl() != target.store.ttl():
@@ -149,32 +151,31 @@ def count_missing(
     Changes nothing. Raises the errors of `migrate`, TablesMissing if the target does not exist.
     """
     with open_index(url, access="read") as source, open_index(to, access="read", scope=scope) as target:
-        require_fitting(source, read_profile(source.store), target, {})
+        require_fitting(source, target, {}, source.profile)
         table = target.store.records("documents")
         with counting(progress, "documents", lambda: table.approximate_size().rows) as note:
             migration = Migration(source, target, delete_missing=True, progress=note)
             return migration.count_missing(target.clock())
 
 
-def changed_parameters(given: Mapping[str, object], wanted: Profile) -> dict[str, object]:
-    """The given parameters, and those that a profile derives from them."""
-    parameters = wanted.parameters()
-    return {
-        name: parameters[name] if value is None else value
-        for name, value in given.items()
-        if value is not None or name in parameters
-    }
-
-
-def require_fitting(source: Index, stored: StoredProfile, target: Index, given: Mapping[str, object]) -> None:
+def require_fitting(source: Index, target: Index, given: Mapping[str, object], wanted: Profile) -> None:
     """Raises UsageError if both are the same store, ProfileMismatch if the target has another profile or
-    fingerprints that cannot be compared."""
-    there = read_profile(target.store)
+    fingerprints that cannot be compared. given: parameters of the target, by which the source's profile
+    becomes the `wanted` one."""
+    stored, there = source.stored_profile, target.stored_profile
     if there.row == stored.row:
         raise UsageError(f"{target.store.url} is the store {source.store.url} itself, or a copy of it")
-    target.profile.require(given)
-    stored.profile.reindexed(target.profile.parameters())
-    if target.scope is None and there.salt != stored.salt:
+    if there.profile != wanted:
+        parameters = wanted.parameters()  # None is given for what the profile derives from others
+        there.profile.require(
+            {
+                name: parameters[name] if value is None else value
+                for name, value in given.items()
+                if value is not None or name in parameters
+            }
+        )
+        stored.profile.reindexed(there.profile.parameters())
+    if there.salt != stored.salt and target.scope is None:
         raise UsageError(
             f"{source.store.url} and {target.store.url} have other scopes, or one of them has none: "
             "migrate to a new store, or into a scope"
@@ -224,7 +225,7 @@ class Migration:
                 report.refused_claims += len(batch)
         self.target.store.sync()
         for index in (self.source, self.target):
-            index.require_own_tables()
+            index.stored_profile.require_in(index.store)
         return report
 
     def _carry_over(self, read: Sequence[Row], report: MigrationReport) -> None:

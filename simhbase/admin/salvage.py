@@ -13,7 +13,6 @@ from time import monotonic
 
 from simhbase.admin.migrate import (
     COPIED_AT_ONCE,
-    changed_parameters,
     copy_documents,
     joined,
     readable,
@@ -115,10 +114,9 @@ def salvage(
     losses = Losses(lost)
     with closing(place.open_damaged(losses.damage)) as store:
         stored, wanted = _profiles(store, given_parameters(profile), losses)
-        with open_like(to, wanted, stored, _rows_of(store), _ttl(store)) as target:
+        with open_like(to, wanted, stored, lambda: _rows_of(store), _ttl(store)) as target:
             source = Index(store, stored, "read")
-            chosen = changed_parameters(given_parameters(profile), wanted)
-            require_fitting(source, stored, target, chosen)
+            require_fitting(source, target, given_parameters(profile), wanted)
             with counting(progress, "rows", lambda: 2 * _rows_of(store)) as note:
                 Salvage(source, target, losses, note).run()
             if losses.report.added + losses.report.updated >= SETTLED:
@@ -145,6 +143,7 @@ def _profiles(store: Store, given: Mapping[str, object], losses: Losses) -> tupl
             ) from error
         losses.damage("meta", f"{error}. The given profile was taken")
         profile = make_profile(given)
+        profile.require_fits_tables()
         _require_sketches(store, profile)
         return StoredProfile(profile, probe_answers(profile.fingerprinter()), software()), profile
     return stored, stored.profile.reindexed(given)

@@ -12,11 +12,10 @@ for the hbase shell that creates the tables. `simhbase.check` compares the rows 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 from simhbase.admin.snapshots import Snapshot, restore, snapshot
 from simhbase.admin.stats import sizes
@@ -149,25 +148,29 @@ def create(
     given, StoreBusy, StoreUnreachable, StoreFailed.
     """
     place, given = backend(url), given_parameters(profile)
-    wanted = _wanted(place, regions=regions, documents=documents, compression=compression, ttl=ttl)
+    wanted = place.table_options(regions=regions, documents=documents, compression=compression, ttl=ttl)
     if counts:
         require_counts(url, None)
-    created, warnings = place.create_tables(
-        wanted, lambda: _stored_or_given(place, given).index_scheme, counts=counts
-    )
+    created, warnings = [url], list[str]()
+    if not place.creates_itself:
+        created, warnings = place.create_tables(
+            wanted, lambda: _stored_or_given(place, given).index_scheme, counts=counts
+        )
     try:
-        store = place.open("write")
-        with closing(store):
+        with closing(place.open("write")) as store:
             stored = read_profile(store)
             stored.profile.require(given)
             stored.require(store, stored.profile, counts=counts, scoped=scoped)
             if ttl is not None and not store.keeps_hints:  # there attributes were compared
                 require_ttl(store, ttl)
+        created = [] if place.creates_itself else created
     except TablesMissing:
-        store, stored = _created(place, make_profile(given), ttl, counts=counts, scoped=scoped)
-        store.close()
-        created = [url] if place.creates_itself else created
-    regions_of = {each.name: each.regions for each in place.live_tables().values()}
+        chosen = make_profile(given)
+        chosen.require_fits_tables()
+        with closing(place.create(counts=counts)) as store:
+            stored = write_profile(store, chosen, ttl=ttl, counts=counts, scoped=scoped)
+    live = place.live_tables() if place.has_administrator else {}
+    regions_of = {each.name: each.regions for each in live.values()}
     warnings = [*warnings, *_drawer_warnings(documents, stored.profile)]
     kinds = stored.counts, stored.salt is not None
     return CreatedTables(url, stored.profile, tuple(created), tuple(warnings), regions_of, *kinds)
@@ -180,7 +183,7 @@ def check(url: str, *, compression: str | None = None, ttl: int | None = None) -
     ProfileMismatch, TablesMissing, UsageError, StoreUnreachable, StoreFailed.
     """
     place = backend(url)
-    compared, unknown, warnings = place.compare(_wanted(place, compression=compression, ttl=ttl))
+    compared, unknown, warnings = place.compare(place.table_options(compression=compression, ttl=ttl))
     with closing(place.open("read")) as store:
         stored = read_profile(store)
         if ttl is not None and not store.keeps_hints:
@@ -249,7 +252,7 @@ def ddl(
     regions. counts: with the table for these, which `create` has to be told, too. Raises UsageError.
     """
     place = backend(url)
-    wanted = _wanted(place, regions=regions, documents=documents, compression=compression, ttl=ttl)
+    wanted = place.table_options(regions=regions, documents=documents, compression=compression, ttl=ttl)
     chosen = make_profile(given_parameters(profile))
     script = place.creation_script(wanted, lambda: chosen.index_scheme, counts=counts)
     return Ddl(script, tuple(_drawer_warnings(documents, chosen)))
@@ -259,13 +262,14 @@ def open_like(
     url: str,
     profile: Profile,
     like: StoredProfile,
-    documents: int,
+    documents: Callable[[], int],
     ttl: int | None,
     scope: str | None = None,
 ) -> Index:
     """Open a store for writing that holds fingerprints of another store; missing tables are created, and
-    count refused claims and have the scopes of the other one if that does. documents: expected number, for
-    the regions in HBase. ttl: seconds after which documents expire in new tables. scope: opens it within one.
+    count refused claims and have the scopes of the other one if that does. documents: the expected number,
+    for the regions in HBase. ttl: seconds after which documents expire in new tables. scope: opens it within
+    one.
 
     An existing store may have any profile. Raises the errors of `create`.
     """
@@ -274,31 +278,17 @@ def open_like(
     except TablesMissing:
         place = backend(url)
         if place.has_administrator:
-            wanted = _wanted(place, documents=documents, ttl=ttl)
+            wanted = place.table_options(documents=documents(), ttl=ttl)
             place.create_tables(wanted, lambda: profile.index_scheme, counts=like.counts)
         scoped = like.salt is not None or scope is not None
-        created = _created(place, profile, ttl, like, counts=like.counts, scoped=scoped)
-        index = StoreOfScopes(*created) if scoped else Index(*created)
-        return index if scope is None else index.within(scope)
-
-
-def _created(
-    place: Backend,
-    profile: Profile,
-    ttl: int | None,
-    like: StoredProfile | None = None,
-    *,
-    counts: bool,
-    scoped: bool,
-) -> tuple[Store, StoredProfile]:
-    """Opens a store for writing, creating what is missing. ttl: for an embedded store."""
-    profile.require_fits_tables()
-    store = place.create(counts=counts)
-    try:
-        return store, write_profile(store, profile, like, ttl, counts=counts, scoped=scoped)
-    except BaseException:
-        store.close()
-        raise
+        store = place.create(counts=like.counts)
+        try:
+            created = write_profile(store, profile, like, ttl, counts=like.counts, scoped=scoped)
+            index = StoreOfScopes(store, created) if scoped else Index(store, created)
+            return index if scope is None else index.within(scope)
+        except BaseException:
+            store.close()
+            raise
 
 
 def require_ttl(store: Store, ttl: int | None) -> None:
@@ -322,16 +312,6 @@ def expiry(ttl: Ttl) -> str:
     if ttl is None:
         return "never expire"
     return f"expire after {str(timedelta(seconds=ttl)).removesuffix(', 0:00:00')}"
-
-
-def _wanted(place: Backend, **values: int | str | None) -> dict[str, Any]:
-    """The given attributes of tables. Raises UsageError for those that the tables of a backend cannot
-    have."""
-    given = {name: value for name, value in values.items() if value is not None}
-    if isinstance(compression := given.get("compression"), str):
-        given["compression"] = compression.upper()
-    place.require_options(given)
-    return given
 
 
 def _drawer_warnings(documents: int | None, profile: Profile) -> list[str]:

@@ -66,7 +66,7 @@ class SketchParameters:
 
     @property
     def bytes(self) -> int:
-        return self.signature_bytes + self.sized + NUMBERS * self.numbered
+        return self.slots * self.bits // 8 + self.sized + NUMBERS * self.numbered
 
     @property
     def signature_bytes(self) -> int:

@@ -12,7 +12,7 @@ from itertools import islice, starmap
 from operator import index
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +103,7 @@ PAGE, PAGE_READ = 1000, 50_000  # documents per page, and rows read for one
 LOOKED_AT = 5.0  # seconds between checks that the tables were not recreated
 
 
-class Index:
+class Index(AbstractContextManager["Index"]):
     """Adds, finds and deletes documents. Use it as a context manager, or close it."""
 
     def __init__(
@@ -120,7 +120,7 @@ class Index:
         self.profile = stored.profile
         self.access = access
         self.clock = clock = clock or store.now
-        self._stored = stored
+        self.stored_profile = stored
         self.counts = stored.counts
         self._scope: Scope | None = None
         self.warned_of_short = False  # or not to be
@@ -132,9 +132,6 @@ class Index:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.store.url}>"
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -166,7 +163,7 @@ class Index:
 
     def require_no_scopes(self, what: str) -> None:
         """Raises UsageError in a store with scopes. what: that works on whole stores only."""
-        if self._stored.salt is not None:
+        if self.stored_profile.salt is not None:
             raise UsageError(f"{self.store.url} has scopes: {what} are for stores without them")
 
     @property
@@ -197,7 +194,7 @@ class Index:
         Raises ProfileMismatch.
         """
         fingerprinter = self.profile.fingerprinter()
-        self._stored.check_pipeline(fingerprinter)
+        self.stored_profile.check_pipeline(fingerprinter)
         return fingerprinter
 
     @cached_property
@@ -550,12 +547,12 @@ class Index:
     @property
     def tables_digest(self) -> str:
         """Identifies these tables; recreated tables have another one."""
-        return self._stored.digest
+        return self.stored_profile.digest
 
     def require_own_tables(self) -> None:
         """Raises ProfileMismatch if the tables were recreated since they were opened, TablesMissing if they
         were dropped. Operations check this every few seconds, and after an error."""
-        self._stored.require_in(self.store)
+        self.stored_profile.require_in(self.store)
         self._looked = monotonic()
 
     def require_ready(self) -> None:

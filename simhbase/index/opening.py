@@ -14,7 +14,7 @@ from simhbase.index.scopes import require_scope
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.metrics import Metrics
 from simhbase.profile.profile import Profile, given_parameters, make_profile
-from simhbase.stores import create_store, open_store
+from simhbase.stores import backend
 from simhbase.stores.base import Access
 
 
@@ -70,7 +70,8 @@ def open_index(
         scoped = create is not None
     if counts:
         require_counts(url, create)
-    store = open_store(url, access) if create is None else create_store(url, access, counts=counts)
+    place = backend(url)
+    store = place.open(access) if create is None else place.create(access, counts=counts)
     try:
         if clock is not None and store.multi_writer:
             raise UsageError(
@@ -93,6 +94,6 @@ def open_index(
 def require_counts(url: str, profile: Profile | None) -> None:
     """Raises SchemaDiffers if there is a store that does not count refused claims, before a table is created
     in it. profile: that it must have, None for any."""
-    with suppress(TablesMissing), closing(open_store(url, "read")) as store:
+    with suppress(TablesMissing), closing(backend(url).open("read")) as store:
         stored = read_profile(store)
         stored.require(store, profile or stored.profile, counts=True)

@@ -321,12 +321,12 @@ def document_id(key: bytes) -> str:
 
 def parse_document(key: bytes, value: bytes) -> tuple[str, Entry] | None:
     """Parse a row of the documents table; None if it is damaged."""
+    encoded = key[_HASH.size :]
     try:
-        entry = Entry.decode(key, value)
-    except StoreFailed:
+        entry, document = Entry.decode(key, value), encoded.decode()
+    except (StoreFailed, UnicodeDecodeError):
         return None
-    document = document_id(key)
-    return (document, entry) if id_problem(document) is None and document_key(document) == key else None
+    return (document, entry) if id_problem(document) is None and key_of_id(encoded) == key else None
 
 
 def listing_prefix(fingerprint: int) -> bytes:
@@ -349,9 +349,13 @@ def parse_listing(key: bytes) -> tuple[int, str] | None:
     return None if id_problem(document) else (fingerprint, document)
 
 
-def listing_keys(fingerprints: NDArray[np.uint64], ids: Strings) -> Strings:
-    """Row keys of n listings (see listing_key)."""
-    return Strings.joined(_big_endian(fingerprints), ids)
+def listing_rows(
+    fingerprints: NDArray[np.uint64], ids: Strings, sketches: NDArray[np.uint8]
+) -> tuple[Strings, Strings]:
+    """Row keys of n listings (see listing_key), and values: sketches with a checksum, or nothing if there are
+    none."""
+    keys, values = Strings.joined(_big_endian(fingerprints), ids), Strings.rows_of(sketches)
+    return keys, all_checked(keys, values) if sketches.shape[1] else values
 
 
 def document_values(
@@ -364,12 +368,6 @@ def document_values(
         parts.insert(2, Strings.of(list(map(_encoded_tags, tags))))
         states[parts[2].lengths > 0] |= _TAGGED
     return all_checked(keys, Strings.joined(*parts))
-
-
-def listing_values(keys: Strings, sketches: NDArray[np.uint8]) -> Strings:
-    """Row values of n listings, given their keys: sketches with a checksum, or nothing if there are none."""
-    values = Strings.rows_of(sketches)
-    return all_checked(keys, values) if sketches.shape[1] else values
 
 
 def listed_sketch(key: bytes, value: bytes) -> bytes:

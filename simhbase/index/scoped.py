@@ -57,7 +57,7 @@ class ScopedIndex(Index):
     def __init__(self, whole: StoreOfScopes, name: str) -> None:
         self.__dict__.update(whole.__dict__)
         self.__dict__.pop("writer", None)  # its own notes the scope
-        stored = whole._stored
+        stored = whole.stored_profile
         assert stored.salt is not None
         self._whole = whole
         self._scope = scope = Scope(name, stored.salt, stored.profile.sketching)

@@ -37,6 +37,7 @@ _NOTES = frozenset(
         *("software", "token"),
     ]
 )
+_PARAMETERS = frozenset([*NAMES, "tokenizer"])
 _RULES = ("permutations", "shingles")
 _TOKEN_BYTES = 8
 SALT_BYTES = 16  # of a store with scopes
@@ -130,9 +131,10 @@ def _complete(store: Store, profile: Profile, ttl: int | None, row: bytes) -> bo
     meta = Meta(store)
     store.arrange(profile.index_scheme.layout)
     if not store.keeps_hints:
-        meta.delete([TTL_ROW])  # left by an interrupted creation
         if ttl is not None:
             meta.put([(TTL_ROW, str(ttl).encode())])
+        elif meta.get(TTL_ROW) is not None:  # left by an interrupted creation
+            meta.delete([TTL_ROW])
     for name, each in profile.parameters().items():
         if isinstance(each, NamedContent) and getattr(each, "source", None) != JIEBA:
             meta.put(_pieces(name, each))
@@ -221,20 +223,21 @@ def read_profile(store: Store) -> StoredProfile:
             "them, such as a load, or 'simhbase tables create'"
         )
     record = orjson.loads(found)
-    _require_format(store, record["format"])
-    known = {*NAMES, "tokenizer"}
-    if unknown := sorted(record.keys() - known - _NOTES):
-        raise ProfileMismatch(
-            f"the profile of {store.url} has parameters that this version of simhbase does not know "
-            f"({', '.join(unknown)}): install the simhbase that made the store"
-        )
-    parameters = {name: value for name, value in record.items() if name in known}
+    _require_known(store, record)
+    parameters = {name: value for name, value in record.items() if name in _PARAMETERS}
     parameters["stop_words"] = frozenset(record["stop_words"])
     for name in _FILES:
         if record.get(name) is not None:
             parameters[name] = _read_file(store, name, record[name])
     profile = Profile(**parameters)
-    _require_same_rules(store, profile.rules, record)
+    rules = profile.rules
+    for name in _RULES:  # fixed texts show other fingerprints, but not other sketches
+        if rules.get(name) != record.get(name):
+            raise ProfileMismatch(
+                f"{store.url} was made by another simhbase: its {name} are {record.get(name)}, here they are "
+                f"{rules.get(name)}. Load the documents again, into a new store (simhbase load), and drop "
+                "this one (simhbase tables drop)"
+            )
     counts = "counts" in record
     if counts:
         store.keep_counts()
@@ -255,26 +258,19 @@ def _require_empty(store: Store) -> None:
         )
 
 
-def _require_format(store: Store, stored: int) -> None:
-    """Raises ProfileMismatch for a format that this version cannot read."""
-    if stored != FORMAT:
+def _require_known(store: Store, record: Mapping[str, object]) -> None:
+    """Raises ProfileMismatch for a format or parameters that this version does not know."""
+    if record["format"] != FORMAT:
         raise ProfileMismatch(
-            f"{store.url} was made by another simhbase: its rows have format {stored}, this one reads format "
-            f"{FORMAT}. Install that simhbase, or load the documents into a new store (simhbase load) and "
-            "drop this one (simhbase tables drop)"
+            f"{store.url} was made by another simhbase: its rows have format {record['format']}, this one "
+            f"reads format {FORMAT}. Install that simhbase, or load the documents into a new store (simhbase "
+            "load) and drop this one (simhbase tables drop)"
         )
-
-
-def _require_same_rules(store: Store, here: Mapping[str, object], stored: Mapping[str, object]) -> None:
-    """Raises ProfileMismatch if fingerprints or sketches were made by rules that this version does not have.
-    (The fixed texts show other fingerprints, but not other sketches.)"""
-    for name in _RULES:
-        if here.get(name) != stored.get(name):
-            raise ProfileMismatch(
-                f"{store.url} was made by another simhbase: its {name} are {stored.get(name)}, here they are "
-                f"{here.get(name)}. Load the documents again, into a new store (simhbase load), and drop "
-                "this one (simhbase tables drop)"
-            )
+    if unknown := sorted(record.keys() - _PARAMETERS - _NOTES):
+        raise ProfileMismatch(
+            f"the profile of {store.url} has parameters that this version of simhbase does not know "
+            f"({', '.join(unknown)}): install the simhbase that made the store"
+        )
 
 
 def _read_file(store: Store, parameter: str, stored: Mapping[str, str]) -> NamedContent:

@@ -54,7 +54,7 @@ class Known:
 
     @property
     def stored(self) -> bool:
-        return self.entry.stored
+        return self.entry.state == State.STORED
 
     def is_listed_under(self, fingerprint: int) -> bool:
         """True if a listing under this fingerprint leads to the document as it is now."""
@@ -368,8 +368,8 @@ class DocumentBatch:
     def listing_rows(self, scheme: Scheme) -> tuple[Strings, Strings]:
         """Keys and values of the rows in the fingerprints table."""
         sketches = self.fingerprints.sketches
-        keys = rows.listing_keys(self.fingerprints.values, self._encoded_ids)
-        return keys, rows.listing_values(keys, sketches if scheme.listed_sketching else sketches[:, :0])
+        listed = sketches if scheme.listed_sketching else sketches[:, :0]
+        return rows.listing_rows(self.fingerprints.values, self._encoded_ids, listed)
 
     def document_rows(self, scheme: Scheme) -> tuple[Strings, Strings]:
         """Keys and values of the rows in the documents table."""
@@ -538,9 +538,9 @@ def _steps(changed: list[int], found: Sequence[Known | None]) -> Iterator[list[i
 def _left_behind(batch: DocumentBatch, found: Sequence[Known | None]) -> list[tuple[str, Entry]]:
     """Previous entries of documents whose fingerprint changes."""
     return [
-        (document, each.entry)
-        for document, fingerprint, each in zip(batch.ids, batch.values, found, strict=True)
-        if each and each.stored and each.entry.fingerprint != fingerprint
+        (batch.ids[number], each.entry)
+        for number, each in enumerate(found)
+        if each and each.stored and each.entry.fingerprint != batch.values[number]
     ]
 
 

@@ -97,6 +97,10 @@ class Profile:
 
     scheme="minhash": features, slots, sketch_bits, same_numbers; bands: groups of slots that name drawers;
     threshold: a similarity, or two such as "0.54-0.7" between which it rises with the number of features.
+
+    What follows from the parameters: variants: the table of characters that count as equal; feature_options:
+    the parameters that features depend on; sketching: those of the sketches stored beside fingerprints, None
+    if there are none.
     """
 
     kind: ClassVar[str]  # description for messages
@@ -109,6 +113,9 @@ class Profile:
     boilerplate: Boilerplate | None = None
     fold: CharacterTable | str | None = None
     tokenizer: str | None = field(default=None, compare=False)
+    variants: CharacterTable | None = field(init=False, repr=False, compare=False)
+    feature_options: FeatureOptions = field(init=False, repr=False, compare=False)
+    sketching: SketchParameters | None = field(init=False, repr=False, compare=False, default=None)
 
     def __new__(cls, **parameters: Any) -> Self:
         """Raises UsageError for parameters that are unknown or do not apply."""
@@ -141,11 +148,11 @@ class Profile:
         if self.min_features < 1:
             raise UsageError(f"must be at least 1, not {self.min_features}", parameter="min_features")
         # A profile is frozen once it is complete.
-        if isinstance(self.fold, str):
-            vars(self).update(fold=character_table(self.fold))
-        vars(self).update(stop_words=self._normal_words(self.stop_words))
+        fold = character_table(self.fold) if isinstance(self.fold, str) else self.fold
+        vars(self).update(fold=fold, variants=fold)
+        if self.stop_words != frozenset():
+            vars(self).update(stop_words=self._normal_words(self.stop_words))
         self._complete()
-        _ = self.feature_options
 
     def _normal_words(self, given: Iterable[str]) -> frozenset[str]:
         words = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
@@ -154,7 +161,7 @@ class Profile:
         return frozenset(normalise(word, self.variants) for word in words)
 
     def _complete(self) -> None:
-        """Fill in derived parameters and validate. Raises UsageError."""
+        """Fill in what is derived, and validate. Raises UsageError."""
         raise NotImplementedError
 
     @property
@@ -173,11 +180,6 @@ class Profile:
         return TABLE_BITS
 
     @property
-    def sketching(self) -> SketchParameters | None:
-        """Parameters of the sketches stored beside fingerprints; None if there are none."""
-        return None
-
-    @property
     def misses(self) -> str | None:
         """A sentence on what lookups miss; None if they miss hardly anything."""
         return None
@@ -188,16 +190,6 @@ class Profile:
         if self.misses is None:
             return None
         return f"a text has at most {SHORT} characters: {self.misses}. The profile short is for such texts"
-
-    @property
-    def variants(self) -> CharacterTable | None:
-        """The table of characters that count as equal."""
-        return cast("CharacterTable | None", self.fold)
-
-    @property
-    def feature_options(self) -> FeatureOptions:
-        """The parameters that features depend on."""
-        raise NotImplementedError
 
     def fingerprinter(self) -> Fingerprinter:
         """Create a fingerprinter with these parameters."""
@@ -263,6 +255,8 @@ class Profile:
 
         Raises ProfileMismatch if others differ, UsageError for parameters that do not go together.
         """
+        if not given:
+            return self
         differences = self._differences(
             {name: each for name, each in given.items() if name not in _INDEX_ONLY}
         )
@@ -327,6 +321,17 @@ class SimHashProfile(Profile):
             vars(self).update(weights=of_words if self.features == "words" else "count")
         if self.weights in BY_IDF and self.idf is None:
             vars(self).update(idf=jieba_table())
+        options = FeatureOptions(
+            kind=self.features,
+            weights=self.weights,
+            top=self.top,
+            min_length=self.min_length,
+            stop_words=self.stop_words,
+            idf=self.idf,
+            boilerplate=self.boilerplate,
+            variants=self.variants,
+        )
+        vars(self).update(feature_options=options)
 
     @property
     def index_scheme(self) -> Scheme:
@@ -350,19 +355,6 @@ class SimHashProfile(Profile):
             "nearly all with a similarity of 0.7 or more, with twice the rows"
         )
 
-    @property
-    def feature_options(self) -> FeatureOptions:
-        return FeatureOptions(
-            kind=self.features,
-            weights=self.weights,
-            top=self.top,
-            min_length=self.min_length,
-            stop_words=self.stop_words,
-            idf=self.idf,
-            boilerplate=self.boilerplate,
-            variants=self.variants,
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedProfile(SimHashProfile):
@@ -374,6 +366,7 @@ class VerifiedProfile(SimHashProfile):
     threshold: float | str | None = SIMILAR
     reach: int = _DERIVED
     same_numbers: bool = False
+    sketching: SketchParameters = field(init=False, repr=False, compare=False)
 
     def _complete(self) -> None:
         super()._complete()
@@ -389,7 +382,8 @@ class VerifiedProfile(SimHashProfile):
             raise UsageError(
                 "a reach beyond k needs a threshold, such as 0.65, to reject other texts", parameter="reach"
             )
-        _ = self.sketching  # validates
+        sketching = SketchParameters(self.slots, self.sketch_bits, numbered=self.same_numbers)
+        vars(self).update(sketching=sketching)
 
     @property
     def index_scheme(self) -> Scheme:
@@ -397,10 +391,6 @@ class VerifiedProfile(SimHashProfile):
 
         threshold = cast("float | None", self.threshold)
         return SimHashScheme(layout(self.layout, self.bits), self.k, self.sketching, threshold, self.reach)
-
-    @property
-    def sketching(self) -> SketchParameters:
-        return SketchParameters(self.slots, self.sketch_bits, numbered=self.same_numbers)
 
     @property
     def rules(self) -> dict[str, object]:
@@ -418,6 +408,7 @@ class MinHashProfile(Profile):
     bands: str = _DERIVED
     threshold: float | str = SIMILAR
     same_numbers: bool = False
+    sketching: SketchParameters = field(init=False, repr=False, compare=False)
 
     def _complete(self) -> None:
         vars(self).update(threshold=_canonical_threshold(self.threshold))
@@ -438,12 +429,22 @@ class MinHashProfile(Profile):
             raise UsageError(
                 f"{chosen.name} needs {chosen.slots} slots, but there are {self.slots}", parameter="bands"
             )
-        if chosen.rows * self.sketching.bits < _BAND_BITS:
+        sized = isinstance(self.threshold, str)
+        sketching = SketchParameters(self.slots, self.sketch_bits, sized=sized, numbered=self.same_numbers)
+        if chosen.rows * self.sketch_bits < _BAND_BITS:
             raise UsageError(
                 f"bands of {chosen.name} are too short with slots of {self.sketch_bits} bits: use longer "
                 "bands, or more sketch_bits",
                 parameter="bands",
             )
+        options = FeatureOptions(
+            kind=self.features,
+            min_length=self.min_length,
+            stop_words=self.stop_words,
+            boilerplate=self.boilerplate,
+            variants=self.variants,
+        )
+        vars(self).update(sketching=sketching, feature_options=options)
 
     @property
     def _bands_by_threshold(self) -> str:
@@ -464,21 +465,6 @@ class MinHashProfile(Profile):
         return MinHashScheme(bands(self.bands), self.sketching, self._threshold)
 
     @property
-    def feature_options(self) -> FeatureOptions:
-        return FeatureOptions(
-            kind=self.features,
-            min_length=self.min_length,
-            stop_words=self.stop_words,
-            boilerplate=self.boilerplate,
-            variants=self.variants,
-        )
-
-    @property
-    def sketching(self) -> SketchParameters:
-        sized = isinstance(self.threshold, str)
-        return SketchParameters(self.slots, self.sketch_bits, sized=sized, numbered=self.same_numbers)
-
-    @property
     def rules(self) -> dict[str, object]:
         return {"permutations": PERMUTATIONS, "shingles": self.features}
 
@@ -495,7 +481,9 @@ class MinHashProfile(Profile):
 def _types(of: type[Profile]) -> Mapping[str, tuple[type, ...]]:
     """Accepted types of each parameter, by name."""
     hints = get_type_hints(of)
-    members = {each.name: get_args(hints[each.name]) or (hints[each.name],) for each in fields(of)}
+    members = {
+        each.name: get_args(hints[each.name]) or (hints[each.name],) for each in fields(of) if each.init
+    }
     return {name: tuple(Real if each is float else each for each in types) for name, types in members.items()}
 
 

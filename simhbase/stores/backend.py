@@ -74,15 +74,18 @@ class Backend(ABC):
         stores."""
         raise UsageError(f"{self.url} cannot be copied to a folder")
 
-    def require_options(self, wanted: Mapping[str, Any]) -> None:
-        """Raises UsageError for attributes that its tables cannot have."""
-        for name in wanted:
+    def table_options(self, **options: int | str | None) -> dict[str, Any]:
+        """The given attributes of tables, without None. Raises UsageError for those that its tables cannot
+        have."""
+        given = {name: value for name, value in options.items() if value is not None}
+        for name in given:
             if name != "ttl":
                 raise UsageError(
                     f"only for tables in HBase, and {self.url} is not an HBase store", parameter=name
                 )
-        if "ttl" in wanted:
-            require_valid_ttl(wanted["ttl"])
+        if "ttl" in given:
+            require_valid_ttl(given["ttl"])
+        return given
 
     def create_tables(
         self, wanted: Mapping[str, Any], scheme: Callable[[], Scheme], *, counts: bool

@@ -10,7 +10,7 @@ from typing import Protocol
 from simhbase.errors import StoreFailed
 from simhbase.stores.arrays import after_prefix
 from simhbase.stores.base import Records, RecordTable, Row
-from simhbase.stores.checked import CHECKSUM_BYTES, checked, is_intact
+from simhbase.stores.checked import checked, is_intact, unchecked
 
 TICKETS = b"claim tickets"  # counter of the batches of claims, where many processes write
 _COUNTER_BYTES = 8
@@ -69,12 +69,13 @@ class Meta:
             self.store.records("meta").delete([key for key, _ in rows])
 
     def _read(self, key: bytes, value: bytes) -> bytes:
-        if not is_intact(key, value):
+        try:
+            return unchecked(key, value)
+        except ValueError as error:
             raise StoreFailed(
-                f"the row {shown(key)} of the table meta of {self.store.url} is damaged: its checksum "
-                f"differs. {remedy(key)}"
-            )
-        return value[:-CHECKSUM_BYTES]
+                f"the row {shown(key)} of the table meta of {self.store.url} is damaged: {error}. "
+                f"{remedy(key)}"
+            ) from error
 
 
 def damaged_in(rows: Sequence[Row]) -> list[bytes]:

@@ -80,13 +80,16 @@ class Strings:
 
     @cached_property
     def size(self) -> int | None:
-        """The common length, None if lengths differ."""
-        return self.longest if self.longest == self.lengths.min(initial=self.longest) else None
+        """The common length (0 if there are no strings), None if lengths differ."""
+        if not len(self.lengths):
+            return 0
+        first = int(self.lengths[0])
+        return first if (self.lengths == first).all() else None
 
     @property
     def matrix(self) -> NDArray[np.uint8]:
         """Strings of equal length as an array (n, length)."""
-        return self.content.reshape(len(self), self.longest)
+        return self.content.reshape(len(self.lengths), self.size or 0)
 
     def padded(self) -> NDArray[np.uint8]:
         """All strings zero-padded: an array (n, longest)."""

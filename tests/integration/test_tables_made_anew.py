@@ -104,7 +104,7 @@ def test_an_index_whose_tables_stay_looks_now_and_then_alone(index, clock, monke
 
 def counted_looks(index: Index, monkeypatch: pytest.MonkeyPatch) -> list[None]:
     looks: list[None] = []
-    real = index._stored.require_in
+    real = index.stored_profile.require_in
 
     class Noted:
         def __getattr__(self, name: str) -> object:
@@ -114,7 +114,7 @@ def counted_looks(index: Index, monkeypatch: pytest.MonkeyPatch) -> list[None]:
             looks.append(None)
             real(store)
 
-    monkeypatch.setattr(index, "_stored", Noted())
+    monkeypatch.setattr(index, "stored_profile", Noted())
     return looks
 
 

@@ -71,8 +71,10 @@ class HBaseBackend(Backend):
         with self._administrator("drop") as administrator:
             return [table.full_name for table in ddl.existing(self.tables(ALL), administrator)]
 
-    def require_options(self, wanted: Mapping[str, Any]) -> None:
-        """All of them are for HBase."""
+    def table_options(self, **options: int | str | None) -> dict[str, Any]:
+        if isinstance(compression := options.get("compression"), str):
+            options["compression"] = compression.upper()
+        return {name: value for name, value in options.items() if value is not None}
 
     def make(self, options: Options = DEFAULT_OPTIONS) -> list[str]:
         """Create missing tables; returns their names. May be repeated. Raises SchemaDiffers."""

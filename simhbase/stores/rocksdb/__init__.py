@@ -24,10 +24,10 @@ from simhbase.stores.backend import Backend
 from simhbase.stores.base import MET, Access, NoteDamage
 from simhbase.stores.rocksdb.database import Failures, open_writer
 from simhbase.stores.rocksdb.folder import (
+    NOTHING_THERE,
     is_store,
     make_folder,
     make_room,
-    nothing_there,
     require_store,
 )
 from simhbase.stores.rocksdb.follower import Follower
@@ -125,7 +125,7 @@ class RocksBackend(Backend):
 
     def droppable(self) -> list[str]:
         if not is_store(self.folder):
-            raise nothing_there(self.url)
+            raise TablesMissing(f"{self.url}: {NOTHING_THERE}")
         return [self.url]
 
     def copy(self, folder: str) -> None:

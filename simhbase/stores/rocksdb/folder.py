@@ -13,6 +13,8 @@ from simhbase.stores.rocksdb.integrity import holds_rows
 from simhbase.stores.rocksdb.note import NOTE, REMEDY, sync
 from simhbase.stores.rocksdb.options import CONFIGURATION, TABLES, database_options
 
+NOTHING_THERE = "no store there; create one with simhbase load or simhbase tables create"
+
 
 def require_store(url: str, path: Path) -> None:
     """Raises TablesMissing if there is no store, or an incomplete one; StoreFailed if one was damaged."""
@@ -20,20 +22,15 @@ def require_store(url: str, path: Path) -> None:
         is_there = (path / "CURRENT").exists()
         tables = Rdict.list_cf(str(path), database_options()) if is_there else []
         missing = sorted(set(TABLES).difference(tables))
-        if missing and holds_rows(path):  # creating the store would build over them
+        if missing and path.is_dir() and holds_rows(path):  # creating the store would build over them
             raise StoreFailed(
                 f"{url} is damaged: its folder holds files with rows, but its file CURRENT (one line: the "
                 f"name of the newest MANIFEST file) or its MANIFEST file is missing or incomplete. {REMEDY}"
             )
     if not is_there:
-        raise nothing_there(url)
+        raise TablesMissing(f"{url}: {NOTHING_THERE}")
     if missing:
         raise TablesMissing(f"{url} lacks {', '.join(missing)}; tables create completes it")
-
-
-def nothing_there(url: str) -> TablesMissing:
-    """The error if there is no store."""
-    return TablesMissing(f"{url}: no store there; create one with simhbase load or simhbase tables create")
 
 
 def is_store(path: Path) -> bool:

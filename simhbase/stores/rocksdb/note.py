@@ -38,7 +38,8 @@ _COPIED = (
 class Note:
     """The note in a folder.
 
-    place: inode numbers, which a copy does not have, while a writer has the store open or if it was killed.
+    place: inode numbers of the folder and the note, which a copy does not have, while a writer has the store
+    open or if it was killed. (Of both, as the root of a disk has the same one on all disks.)
     files: sizes and CRC-32 by name, after the store was closed.
     """
 
@@ -98,7 +99,7 @@ def _read(folder: Path) -> tuple[Note, list[int]] | None:
     """The note and the place where it lies, None if there is none. Raises StoreFailed if it is damaged."""
     try:
         with (folder / NOTE).open("rb") as file:
-            place = _place(folder, file.fileno())
+            place = [folder.stat().st_ino, os.fstat(file.fileno()).st_ino]
             content = file.read()
     except FileNotFoundError:
         return None
@@ -121,7 +122,8 @@ def write_note(folder: Path, *, closed: bool) -> None:
     unfinished = folder / _UNFINISHED
     unfinished.unlink(missing_ok=True)  # a hard link of it may lie in a copy
     with unfinished.open("xb") as file:
-        note = {"place": None if closed else _place(folder, file.fileno()), "files": files}
+        place = None if closed else [folder.stat().st_ino, os.fstat(file.fileno()).st_ino]
+        note = {"place": place, "files": files}
         body = json.dumps(note).encode()
         file.write(b"%d\n%s" % (zlib.crc32(body), body))
     sync(unfinished)
@@ -138,11 +140,6 @@ def sync(path: Path) -> None:
         raise OSError(error.errno, f"While fsync: {error.strerror}", str(path)) from error
     finally:
         os.close(handle)
-
-
-def _place(folder: Path, note: int) -> list[int]:
-    """Inode numbers of the folder and the note: the root of a disk has the same one on all disks."""
-    return [folder.stat().st_ino, os.fstat(note).st_ino]
 
 
 def _contents(folder: Path, *, closing: bool) -> dict[str, list[int]]:

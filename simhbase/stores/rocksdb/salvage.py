@@ -22,7 +22,7 @@ from simhbase.model.values import Size
 from simhbase.stores.arrays import after_key
 from simhbase.stores.base import ATOMIC_TABLES, MET, NoteDamage, RecordTable
 from simhbase.stores.rocksdb.database import Database, Failures, holds
-from simhbase.stores.rocksdb.folder import nothing_there, require_store
+from simhbase.stores.rocksdb.folder import NOTHING_THERE, require_store
 from simhbase.stores.rocksdb.integrity import holds_rows, require_whole
 from simhbase.stores.rocksdb.memory import Memory, memory_for
 from simhbase.stores.rocksdb.note import NOTE, REMEDY, is_closed, require_as_noted
@@ -51,7 +51,7 @@ def open_damaged(url: str, path: Path, note: NoteDamage) -> RocksStore:
     writes to it."""
     with Failures("opening", url):
         if not path.is_dir() or not holds_rows(path):
-            raise nothing_there(url)
+            raise TablesMissing(f"{url}: {NOTHING_THERE}")
         _require_no_writer(url, path)
     return RocksStore(url, cast(Database, Remains(url, path, note)))
 

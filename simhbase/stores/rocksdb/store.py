@@ -7,6 +7,7 @@ import resource
 import struct
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -49,6 +50,10 @@ FILE_ROWS = 300_000
 FETCHED = 2_048  # drawers read at once: their blocks fit into the smallest cache
 FEW_DRAWERS = 64  # of a lookup or a few: threads do not pay
 _VERSION = struct.Struct(">q")
+_FORKED = (
+    "was opened before this process was forked, and RocksDB does not survive a fork: open the store in each "
+    "process (after the fork, or with multiprocessing's 'spawn')"
+)
 _Rows = list[list[tuple[bytes, bytes]]]  # see Database.rows
 _Keys = tuple[list[bytes], list[int], list[bool]]  # see Database.keys
 
@@ -57,13 +62,14 @@ class RocksStore(BaseStore["RocksRecords"]):
     def __init__(self, url: str, database: Database, follower: Follower | None = None) -> None:
         self.url = url
         self._lock = threading.RLock()
-        self._database: Database | None = database
+        self._database = database
         self._follower = follower
-        self._process = os.getpid()
+        self._gone: str | None = None  # why it can be used no longer
         self._views = 0  # incremented before and after rows are removed: odd while this is going on
         self.drawers = RocksDrawers(self)
         self._records = {table: RocksRecords(self, table) for table in self.tables}
         self._records["meta"] = RocksRecords(self, "meta", 0)
+        _OPEN.add(self)
 
     def new_records(self, table: RecordTable) -> RocksRecords:
         return RocksRecords(self, table)
@@ -72,30 +78,20 @@ class RocksStore(BaseStore["RocksRecords"]):
     def database(self) -> Database:
         """The database for reads and writes. Raises StoreFailed after `close`, and in a process forked from
         the one that opened it."""
-        if self._process != os.getpid():
-            raise self._forked()
-        if self._database is None:
-            raise StoreFailed(f"{self.url} was closed: open it again")
+        if self._gone is not None:
+            raise StoreFailed(f"{self.url} {self._gone}")
         return self._database
 
-    def _forked(self) -> StoreFailed:
-        return StoreFailed(
-            f"{self.url} was opened before this process was forked, and RocksDB does not survive a fork: "
-            "open the store in each process (after the fork, or with multiprocessing's 'spawn')"
-        )
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        if self._process != os.getpid():  # a lock held at the fork is never released in the child
-            raise self._forked()
-        with self._lock:
-            yield
+    def forget(self) -> None:
+        """Refuse all further calls, in a forked child."""
+        self._lock = threading.RLock()  # one that was held at the fork is never released
+        self._gone = self._gone or _FORKED
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """A re-entrant lock that every write takes. Earlier writes are complete before reads inside it; after
         a failed write the database is reopened."""
-        with self._locked():
+        with self._lock:
             if self._follower is None:
                 if self.database.failed is not None:
                     self._database = reopened(self.database)
@@ -104,7 +100,7 @@ class RocksStore(BaseStore["RocksRecords"]):
             yield
 
     def require_writable(self) -> None:
-        with self._locked():
+        with self._lock:
             if self._follower is None:
                 self.database.require_sound()
                 with self.exclusive():
@@ -129,7 +125,7 @@ class RocksStore(BaseStore["RocksRecords"]):
             result = read()
             if before == self._views:
                 return result
-        with self._locked():
+        with self._lock:
             return read()
 
     @contextmanager
@@ -166,7 +162,7 @@ class RocksStore(BaseStore["RocksRecords"]):
     def refresh(self) -> None:
         if self._follower is None:
             return
-        with self._locked():
+        with self._lock:
             if written := self._follower.is_behind():
                 with self._rows_go():
                     self._database = self._follower.level(self.database, written)
@@ -196,14 +192,24 @@ class RocksStore(BaseStore["RocksRecords"]):
 
     def close(self) -> None:
         """Release the folder: the next writer can open it on return. No effect in a forked child."""
-        if self._process != os.getpid():
-            return
         with self._lock:
-            if self._database is not None:
+            if self._gone is None:
                 self._database.close()
-                self._database = None
-            if self._follower is not None:
-                self._follower.close()
+                self._gone = "was closed: open it again"
+                del self._database
+                if self._follower is not None:
+                    self._follower.close()
+
+
+_OPEN: weakref.WeakSet[RocksStore] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    for store in _OPEN:
+        store.forget()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
 
 
 @dataclass
@@ -300,7 +306,7 @@ class RocksRecords(LockedRecords):
         """Values prefixed with their versions."""
         if not self._head_bytes:
             return values
-        versions = np.broadcast_to(np.array(version or 0, dtype=">i8"), len(values)).copy()
+        versions = np.broadcast_to(np.array(version or 0, dtype=">i8"), values.lengths.shape).copy()
         return Strings.joined(Strings.rows_of(versions.view(np.uint8).reshape(-1, self._head_bytes)), values)
 
     def _cell(self, stored: bytes) -> Cell:
@@ -314,7 +320,7 @@ class RocksRecords(LockedRecords):
 
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
         with self._store.exclusive():
-            if version is not None:
+            if version is not None and self._head_bytes:
                 there = zip(rows, self.get([key for key, _ in rows]), versions_of(version), strict=False)
                 fitting = [(row, at) for row, cell, at in there if cell is None or cell.version <= at]
                 rows, version = [row for row, _ in fitting], [at for _, at in fitting]
