@@ -151,7 +151,7 @@ def create(
     wanted = place.table_options(regions=regions, documents=documents, compression=compression, ttl=ttl)
     if counts:
         require_counts(url, None)
-    created, warnings = [url], list[str]()
+    created, warnings = list[str](), list[str]()
     if not place.creates_itself:
         created, warnings = place.create_tables(
             wanted, lambda: _stored_or_given(place, given).index_scheme, counts=counts
@@ -163,12 +163,12 @@ def create(
             stored.require(store, stored.profile, counts=counts, scoped=scoped)
             if ttl is not None and not store.keeps_hints:  # there attributes were compared
                 require_ttl(store, ttl)
-        created = [] if place.creates_itself else created
     except TablesMissing:
         chosen = make_profile(given)
         chosen.require_fits_tables()
         with closing(place.create(counts=counts)) as store:
             stored = write_profile(store, chosen, ttl=ttl, counts=counts, scoped=scoped)
+        created = [url] if place.creates_itself else created
     live = place.live_tables() if place.has_administrator else {}
     regions_of = {each.name: each.regions for each in live.values()}
     warnings = [*warnings, *_drawer_warnings(documents, stored.profile)]
