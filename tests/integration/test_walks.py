@@ -128,14 +128,14 @@ def test_a_run_meets_the_functions_of_its_walk_in_their_order(name, folder):
 
 # Functions that a call enters, once everything is imported and kept. A ceiling may only fall.
 CEILINGS = {
-    "find": 61,
-    "claim": 109,
+    "find": 60,
+    "claim": 105,
     "load": 359,
     "dedup": 304,
-    "tables create": 102,
-    "migrate": 185,
-    "check": 109,
-    "vacuum": 70,
+    "tables create": 85,
+    "migrate": 150,
+    "check": 103,
+    "vacuum": 64,
 }
 SENTENCES = (
     "The committee approved the budget after a long debate over schools.",

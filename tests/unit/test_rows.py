@@ -196,7 +196,12 @@ def test_rows_of_many_documents_are_those_of_each(sketch_bytes, tags):
     fingerprints = [0, 0x0123456789ABCDEF, 2**64 - 1]
     sketches = np.arange(3 * sketch_bytes, dtype=np.uint8).reshape(3, sketch_bytes)
     values, encoded = np.array(fingerprints, np.uint64), Strings.of([each.encode() for each in ids])
-    assert rows.listing_keys(values, encoded).to_list() == list(map(rows.listing_key, fingerprints, ids))
+    keys, listed = rows.listing_rows(values, encoded, sketches)
+    assert keys.to_list() == list(map(rows.listing_key, fingerprints, ids))
+    assert listed.to_list() == [
+        checked(key, sketch.tobytes()) if sketch_bytes else b""
+        for key, sketch in zip(keys.to_list(), sketches, strict=True)
+    ]
     assert rows.document_values(
         Strings.of(list(map(rows.document_key, ids))), values, sketches, tags
     ).to_list() == [

@@ -92,11 +92,12 @@ class RocksStore(BaseStore["RocksRecords"]):
         """A re-entrant lock that every write takes. Earlier writes are complete before reads inside it; after
         a failed write the database is reopened."""
         with self._lock:
+            database = self.database
             if self._follower is None:
-                if self.database.failed is not None:
-                    self._database = reopened(self.database)
-                if self.database.ingestion.has_left:
-                    self.database.end_ingestion()
+                if database.failed is not None:
+                    self._database = database = reopened(database)
+                if database.ingestion.has_left:
+                    database.end_ingestion()
             yield
 
     def require_writable(self) -> None:
