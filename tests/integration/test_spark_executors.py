@@ -16,13 +16,18 @@ import pyspark
 import pytest
 
 import simhbase
-from tests.command_line import COMMAND, environment, texts, write_lines
+from tests.command_line import COMMAND, environment, read_lines, texts, write_lines
+from tests.examples import ROOT, Reader, blocks, page
 
 pytestmark = pytest.mark.spark
 
 SPARK = Path(pyspark.__file__).parent
 PACKAGES = Path(pyspark.__file__).parents[1]
 HERE = "127.0.0.1"
+
+
+# What a cluster on one small machine needs.
+DEFAULTS = f"spark.driver.host {HERE}\nspark.executor.memory 512m\nspark.sql.shuffle.partitions 1\n"
 
 
 @contextmanager
@@ -150,3 +155,30 @@ def test_a_python_that_executors_do_not_have_is_named(tmp_path, master):
     code, said = dedup(tmp_path, master, tmp_path / "none" / "python")
     assert code == 1
     assert said.startswith(f"Error: executors have no {tmp_path}/none/python: PYSPARK_PYTHON must name")
+
+
+@pytest.mark.full
+def test_packages_that_are_sent_as_the_page_shows_are_all_that_a_bare_python_needs(tmp_path, master):
+    """It fetches the packages that simhbase needs."""
+    build = f"import maturin; maturin.build_wheel({str(tmp_path)!r}, {{'build-args': '--profile dev'}})"
+    subprocess.run([sys.executable, "-c", build], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "bare"], check=True)
+    (tmp_path / "spark-defaults.conf").write_text(DEFAULTS)
+    (tmp_path / "pages").mkdir()
+    (text,) = texts(1)
+    write_lines(tmp_path / "pages" / "a.jsonl", [{"id": each, "text": text + each} for each in ".!"])
+    (shown,) = [block for language, block in blocks(page("docs/spark.md")) if language == "sh spark cluster"]
+    here = {
+        "pip ": f"{tmp_path}/bare/bin/pip ",
+        "python3.11": f"{tmp_path}/bare/bin/python",
+        "spark://master:7077": master,
+        "hdfs:///corpus": str(tmp_path),
+    }
+    for name, place in here.items():
+        assert name in shown
+        shown = shown.replace(name, place)
+    reader = Reader(tmp_path)
+    reader.variables = {"PIP_FIND_LINKS": str(tmp_path), "SPARK_CONF_DIR": str(tmp_path)}
+    assert "found 1 duplicates in 1 groups" in reader.shell(shown)
+    (listed,) = (tmp_path / "duplicates").glob("part-*")
+    assert [line["id"] for line in read_lines(listed)] == ["!"]

@@ -69,8 +69,9 @@ def image_values() -> dict[str, str]:
     return dict(definition.removeprefix("-D").split("=", 1) for definition in definitions)
 
 
-def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
-    run("hadolint", DOCKER / "hbase" / "Dockerfile")
+@pytest.mark.parametrize("folder", ["docker/hbase", "examples/spark"])
+def test_hadolint_finds_nothing_in_the_dockerfile(folder: str) -> None:
+    run("hadolint", ROOT / folder / "Dockerfile")
 
 
 def test_shellcheck_finds_nothing_in_the_health_check() -> None:
