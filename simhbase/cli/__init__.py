@@ -110,8 +110,9 @@ def _terminate(number: int, frame: object) -> None:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 done with rejected records, 10 no such store, "
     "11 store unreachable, 12 profile mismatch, 13 store or output file busy, 14 schema mismatch, "
-    "15 not all compared, 130 interrupted, 141 broken pipe, 143 terminated.\n\nPages that help names, such "
-    "as docs/spark.md, are in the repository, and in the folder docs of an installed package.",
+    "15 not all compared, 16 more rejected records than allowed, 130 interrupted, 141 broken pipe, "
+    "143 terminated.\n\nPages that help names, such as docs/spark.md, are in the repository, and in the "
+    "folder docs of an installed package.",
 )
 @click.version_option(package_name="simhbase")
 def cli() -> None:

@@ -19,6 +19,8 @@ UNUSABLE_FROM, LEAST_USED = 10, 0.1  # records of a source; share of those that 
 class TooManyRejects(BadInput):
     """More records were rejected than max_rejects allows."""
 
+    exit_code = 16
+
 
 class Outcome(Protocol):
     """Result of processing some records."""

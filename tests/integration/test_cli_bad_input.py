@@ -134,7 +134,7 @@ def test_a_source_that_is_missing_is_neither_a_query_nor_in_the_answer(tmp_path,
 def test_a_source_that_is_missing_is_more_than_no_rejects(tmp_path):
     documents(tmp_path / "a.jsonl", [GOOD])
     done = run("load", "a.jsonl", "missing.jsonl", "--max-rejects", 0, *STORE, cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 16
     assert b"missing.jsonl" in done.stderr
 
 
@@ -163,7 +163,7 @@ def test_nothing_that_can_be_read_is_a_failure(tmp_path, command):
 def test_a_first_load_that_fails_leaves_no_store(tmp_path, options):
     documents(tmp_path / "a.jsonl", [GOOD])
     (tmp_path / "broken.jsonl").write_text("not JSON\n")
-    assert run("load", *options, cwd=tmp_path).returncode in (1, 2)
+    assert run("load", *options, cwd=tmp_path).returncode in (1, 2, 16)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "broken.jsonl"]
     done = run("find", "--text", GOOD, cwd=tmp_path)
     assert done.returncode == 10
@@ -214,12 +214,12 @@ def test_many_rejects_are_all_in_the_file_and_a_few_on_stderr(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(("allowed", "exit_code"), [(3, 3), (2, 1), (0, 1)])
+@pytest.mark.parametrize(("allowed", "exit_code"), [(3, 3), (2, 16), (0, 16)])
 def test_more_rejects_than_allowed_are_a_failure(tmp_path, allowed, exit_code):
     write_lines(tmp_path / "a.jsonl", [{"id": "a", "text": GOOD}, {}, {}, {}])
     done = run("load", "a.jsonl", "--max-rejects", allowed, *STORE, cwd=tmp_path)
     assert done.returncode == exit_code
-    assert ("--max-rejects: " in done.stderr.decode()) == (exit_code == 1)
+    assert ("--max-rejects: " in done.stderr.decode()) == (exit_code == 16)
 
 
 def test_a_load_stopped_by_rejects_keeps_what_was_stored_before(tmp_path):
@@ -227,7 +227,7 @@ def test_a_load_stopped_by_rejects_keeps_what_was_stored_before(tmp_path):
     write_lines(tmp_path / "a.jsonl", [*values, {}])
     options = ("--fingerprint-field", "f", "--unique-only", "--max-rejects", 0, "--rejects", "r.jsonl")
     done = run("load", "a.jsonl", *options, *STORE, cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 16
     assert "stopped after 4,096 documents" in done.stderr.decode()
     assert result("stats", "--exact", *STORE, cwd=tmp_path)["documents"] == 4096
     assert not (tmp_path / "r.jsonl").exists()
@@ -575,7 +575,7 @@ def test_a_share_of_rejects_may_be_the_limit(tmp_path, share, fails):
     write_lines(tmp_path / "a.jsonl", [{"id": "x"}, {"id": "y"}, *rows])
     for command in (["load", *STORE], ["dedup"], ["fingerprint"]):
         done = run(*command, "--max-rejects", share, "a.jsonl", cwd=tmp_path)
-        assert done.returncode == (1 if fails else 3)
+        assert done.returncode == (16 if fails else 3)
         assert (b"--max-rejects: 2 of 20 records or sources were rejected" in done.stderr) == fails
     assert run("dedup", "--max-rejects", "5x", "a.jsonl", cwd=tmp_path).returncode == 2
 

@@ -35,6 +35,7 @@ def night(folder: Path, *options: str, path: str = "", **variables: str) -> tupl
         ("1 11 3", 0, REJECTED, 3),
         ("1 137 1 0", 1, "corpus: failed with exit code 1, 3 times\n", 3),
         ("2 0", 2, "corpus: failed with exit code 2, which needs attention\n", 1),
+        ("16 0", 16, "corpus: failed with exit code 16, which needs attention\n", 1),
         ("143 0", 143, "", 1),
     ],
 )
