@@ -10,12 +10,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from simhbase.online.settings import Limits
 
 LEFT_TO_ANSWER = 2.0  # seconds to send 408 for a slow request before its connection is closed
+PIPELINED = 16  # requests that wait for the answer to another one of their connection
 _TOO_LARGE = "The headers are too large."
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 with limits on the time and header size of requests and on the number of connections.
-    Connections that send or read too slowly are closed."""
+    """HTTP/1.1 with limits on the time and header size of requests, and on the number of connections and of
+    pipelined requests. Connections that send or read too slowly are closed."""
 
     def __init__(self, limits: Limits, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -24,8 +25,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         self._joined = JoinedWrites(transport, self.loop, self._limits.receive_seconds)
         super().connection_made(self._joined)  # type: ignore[arg-type]  # has all of it
-        self._header_bytes = 0  # of the current request: counted on arrival, and again when parsed
-        self._read_header_bytes = 0
+        # Of the current request what is no body, counted on arrival, since the headers or a part of the body,
+        # and again when parsed.
+        self._unread_bytes = self._header_bytes = 0
         self._in_headers = True
         self._timer: asyncio.TimerHandle | None = None
         if len(self.connections) > self._limits.connections:
@@ -39,16 +41,11 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._in_headers:
-            self._header_bytes += len(data)
-            if self._timer is None:
-                self._start_timer()
+        self._unread_bytes += len(data)
+        if self._timer is None:
+            self._start_timer()
         super().data_received(data)
-        if (
-            self._in_headers
-            and self._header_bytes > self._limits.header_bytes
-            and not self.transport.is_closing()
-        ):
+        if self._unread_bytes > self._limits.header_bytes and not self.transport.is_closing():
             self.send_400_response(_TOO_LARGE)
 
     def on_url(self, url: bytes) -> None:
@@ -60,21 +57,29 @@ class BoundedProtocol(HttpToolsProtocol):
         if name.lower() == b"upgrade":
             # The parser would end here, and what follows be read as a request of its own.
             raise ValueError("No other protocol is spoken here.")
-        super().on_header(name, value)
+        if self._in_headers:  # and not behind a body: a proxy does not look at what is there
+            super().on_header(name, value)
 
     def _count(self, size: int) -> None:
         # All of them may be in one packet with the end of the headers, which `data_received` sees too late.
-        self._read_header_bytes += size
-        if self._read_header_bytes > self._limits.header_bytes:
+        self._header_bytes += size
+        if self._header_bytes > self._limits.header_bytes:
             raise ValueError(_TOO_LARGE)  # the parser turns this into an error answered with 400
 
     def on_headers_complete(self) -> None:
+        if len(self.pipeline) == PIPELINED:
+            raise ValueError("Too many requests wait for an answer.")
         self._in_headers = False
+        self._unread_bytes = 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._unread_bytes = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._in_headers = True
-        self._header_bytes = self._read_header_bytes = 0
+        self._unread_bytes = self._header_bytes = 0
         self._stop_timer()
         super().on_message_complete()
 

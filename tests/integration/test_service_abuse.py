@@ -28,6 +28,7 @@ import pytest
 
 import simhbase
 from simhbase.index.reader import Reader
+from simhbase.online.connection import PIPELINED
 from simhbase.online.shared import SharedLookups
 from tests.command_line import environment, run, run_alone, texts
 from tests.examples import ROOT
@@ -336,14 +337,18 @@ def test_headers_that_come_slowly_end_the_connection(limited: Service) -> None:
 
 
 def test_a_client_that_reads_nothing_is_disconnected(limited: Service) -> None:
-    request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    whole = len(limited.get("/openapi.json").body)
-    number = (32 << 20) // whole  # more than the buffers of a connection hold
+    body = as_json({"text": " ".join(f"{number:x}" for number in range(150_000))})
+    whole = len(limited.post("/v1/features", body).body)
+    number = 12
+    assert number * whole > 20 << 20  # more than the buffers of a connection hold
+    head = "POST /v1/features HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
     with closing(socket.socket()) as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
-        deaf.settimeout(60)
+        deaf.settimeout(10)
         deaf.connect((limited.address.hostname, limited.address.port))
-        deaf.sendall(request * number)
+        with suppress(TimeoutError, ConnectionError):  # it is not read while answers wait
+            deaf.sendall(request * number)
         time.sleep(6)  # three times as long as it may take
         read = 0
         with suppress(ConnectionError):
@@ -351,6 +356,29 @@ def test_a_client_that_reads_nothing_is_disconnected(limited: Service) -> None:
                 read += len(got)
                 assert read < number * whole
     assert limited.get("/healthz").status == 200
+
+
+def test_requests_that_wait_for_the_answer_to_another_are_few(limited: Service) -> None:
+    """256 KiB of them on each of 40 connections took 650 MB, and the service for half a minute."""
+    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with closing(opened(limited)) as few:
+        few.sendall(request * PIPELINED + last)
+        assert received(few).count(b"HTTP/1.1 200") == PIPELINED + 1
+    with closing(opened(limited)) as many:
+        many.sendall(request * 2_000)
+        answers = received(many)
+        assert answers.count(b"HTTP/1.1 200") <= PIPELINED + 1
+        assert b"HTTP/1.1 400" in answers
+
+
+def received(connection: socket.socket) -> bytes:
+    """Everything until the connection ends."""
+    parts = []
+    with suppress(ConnectionError):
+        while part := connection.recv(1 << 16):
+            parts.append(part)
+    return b"".join(parts)
 
 
 def test_texts_to_compare_are_limited_in_length(tmp_path: Path) -> None:
@@ -387,6 +415,32 @@ def test_headers_that_are_too_large_are_refused(limited: Service) -> None:
                 large.sendall(b"x" * 10_000)
             assert b"200" not in large.recv(1000)
     assert limited.get("/healthz").status == 200
+
+
+@pytest.mark.parametrize("begun", [b"1;", b"0", b"0\r\nX-Large: ", b"0\r\n"])
+def test_what_stands_beside_a_body_is_limited_too(limited: Service, begun: bytes) -> None:
+    """The headers behind a body were gathered for half a minute, in time that is quadratic in their length."""
+    with closing(opened(limited)) as large:
+        head = b"POST /v1/find HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        large.sendall(head + begun)
+        part = begun[:1] * (1 << 16)
+        with pytest.raises(ConnectionError):
+            for _ in range(100):
+                large.sendall(part)
+                time.sleep(0.01)
+    assert limited.get("/healthz").status == 200
+
+
+def test_headers_behind_a_body_are_none(limited: Service) -> None:
+    head = "POST /v1/find HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    body = as_json({"text": ONE}).decode()
+    trailers = "Host: elsewhere.example\r\nAuthorization: a\r\nAuthorization: b\r\nX-Request-ID: behind\r\n"
+    with closing(opened(limited)) as chunked:
+        chunks = f"{len(body):x}\r\n{body}\r\n0\r\n{trailers}\r\n"
+        chunked.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n{chunks}".encode())
+        answer = received(chunked)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"behind" not in answer
 
 
 @pytest.mark.parametrize(
