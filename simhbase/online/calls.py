@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from simhbase.errors import Overloaded, TimedOut
-from simhbase.process.joining import Turns
+from simhbase.process.joining import Shares, Turns
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ source: ContextVar[Hashable] = ContextVar("source", default="")
 
 
 class Calls:
-    """Runs calls in threads, where sources take turns (`source`).
+    """Runs calls in threads, where sources take turns, and have shares of what may wait (`source`).
 
     A call that takes too long is answered with an error while its thread keeps running until it returns. So a
     hanging store occupies these threads and no more (anyio would start others), and calls still waiting are
@@ -30,22 +30,26 @@ class Calls:
 
     def __init__(self, threads: int, waiting: int, seconds: float) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="simhbase-call")
-        self._most = threads + waiting
+        self._shares = Shares(threads + waiting)
         self._seconds = seconds
         self._lock = threading.Lock()
         self._waiting = Turns[tuple[Future[Any], Callable[[], Any]]]()
-        self.pending = 0
+
+    @property
+    def pending(self) -> int:
+        """Number of calls that run or wait."""
+        return self._shares.total
 
     async def run(self, call: Callable[..., T], *arguments: object) -> T:
         """Run a call. Raises Overloaded if too many are running, TimedOut, and the call's own errors."""
+        caller = source.get()
         with self._lock:
-            if self.pending >= self._most:
+            if not self._shares.take(caller, 1):
                 raise Overloaded(f"{self.pending:,} requests are running, the maximum: try again later")
-            self.pending += 1
             future = Future[T]()
-            waiting = self._waiting.setdefault(source.get(), deque())
+            waiting = self._waiting.setdefault(caller, deque())
             waiting.append((future, partial(copy_context().run, call, *arguments)))
-        future.add_done_callback(self._done)
+        future.add_done_callback(partial(self._done, caller))
         self._pool.submit(self._run_next)
         return await within(self._seconds, future)
 
@@ -59,9 +63,9 @@ class Calls:
         except BaseException as error:
             future.set_exception(error)
 
-    def _done(self, future: Future[T]) -> None:
+    def _done(self, caller: Hashable, future: Future[T]) -> None:
         with self._lock:
-            self.pending -= 1
+            self._shares.give_back(caller, 1)
 
     def close(self) -> None:
         self._pool.shutdown()

@@ -8,6 +8,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from simhbase.online.settings import Limits
+from simhbase.process.joining import Shares
 
 LEFT_TO_ANSWER = 2.0  # seconds to send 408 for a slow request before its connection is closed
 PIPELINED = 16  # requests that wait for the answer to another one of their connection
@@ -18,9 +19,11 @@ class BoundedProtocol(HttpToolsProtocol):
     """HTTP/1.1 with limits on the time and header size of requests, and on the number of connections and of
     pipelined requests. Connections that send or read too slowly are closed."""
 
-    def __init__(self, limits: Limits, *arguments: Any, **options: Any) -> None:
+    def __init__(self, limits: Limits, places: Shares, *arguments: Any, **options: Any) -> None:
+        """places: connections of each address, of all that the process has."""
         super().__init__(*arguments, **options)
         self._limits = limits
+        self._places = places
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         self._joined = JoinedWrites(transport, self.loop, self._limits.receive_seconds)
@@ -30,13 +33,17 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread_bytes = self._header_bytes = 0
         self._in_headers = True
         self._timer: asyncio.TimerHandle | None = None
-        if len(self.connections) > self._limits.connections:
-            transport.close()
-        else:
+        self._address = self.client[0] if self.client else ""
+        self._has_place = self._places.take(self._address, 1)
+        if self._has_place:
             self._start_timer()
+        else:
+            transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        if self._has_place:
+            self._places.give_back(self._address, 1)
         self._joined.lost()
         super().connection_lost(exc)
 

@@ -11,7 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from simhbase.errors import Overloaded
+from simhbase.online.calls import source
 from simhbase.online.failures import TooLarge
+from simhbase.process.joining import Shares
 
 T = TypeVar("T")
 
@@ -30,31 +32,32 @@ def require_few_strings(body: bytes, documents: int) -> None:
 
 
 class Bodies:
-    """The bodies of all running requests, limited to a total number of bytes."""
+    """The bodies of all running requests: sources have shares of a total number of bytes."""
 
     def __init__(self, most: int) -> None:
-        self._most = self._left = most
+        self._most = most
+        self._shares = Shares(most)
 
     @contextmanager
     def holding(self) -> Iterator[Callable[[int], None]]:
         """Yields a function that counts further bytes of a request until the block ends. It raises Overloaded
         above the limit."""
-        held = 0
+        held, caller = 0, source.get()
 
         def hold(size: int) -> None:
             nonlocal held
-            if size > self._left:
+            if size and not self._shares.take(caller, size):
                 raise Overloaded(
                     f"running requests have reached {self._most:,} bytes in total: try again later, with "
                     "smaller requests"
                 )
-            self._left -= size
             held += size
 
         try:
             yield hold
         finally:
-            self._left += held
+            if held:
+                self._shares.give_back(caller, held)
 
 
 async def read_body(request: Request, most: int, seconds: float, hold: Callable[[int], None]) -> bytes:

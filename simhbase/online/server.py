@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from simhbase.online.app import create_app
 from simhbase.online.connection import BoundedProtocol
 from simhbase.online.metrics import FOLDER, ServiceMetrics
 from simhbase.online.settings import Settings
+from simhbase.process.joining import Shares
 
 BACKLOG = 2048
 # Thread switch interval. With Python's default of 5 ms, the event loop would wait that long after each
@@ -29,6 +31,7 @@ BACKLOG = 2048
 SWITCH_SECONDS = 0.0005
 # A worker answers its supervisor after its imports, which take long if many start at once on few cores.
 WORKER_SECONDS = 600
+MOST_FILES = 1 << 16  # open files, which connections are, too
 SECONDS_MORE = 5  # beyond the time limit of requests, before a stop aborts running ones
 
 
@@ -70,11 +73,14 @@ def serve(
     Raises the errors of `simhbase.open`, and UsageError for several processes that would write to an embedded
     store.
     """
+    limits = settings.limits
+    # At most twice as many, which leaves half of the files to the store.
+    places = Shares(min(limits.connections, _allow_files() // 4))
     config = Config(
         partial(open_app, settings),
         factory=True,
         workers=workers,
-        http=partial(BoundedProtocol, settings.limits),  # type: ignore[arg-type]  # called like a class
+        http=partial(BoundedProtocol, limits, places),  # type: ignore[arg-type]  # called like a class
         ws="none",
         loop="uvloop",
         lifespan="on",
@@ -84,7 +90,7 @@ def serve(
         proxy_headers=bool(settings.proxies),
         forwarded_allow_ips=list(settings.proxies),
         timeout_worker_healthcheck=WORKER_SECONDS,
-        timeout_graceful_shutdown=int(settings.limits.seconds) + SECONDS_MORE,
+        timeout_graceful_shutdown=int(limits.seconds) + SECONDS_MORE,
     )
     if workers == 1:
         app = open_app(settings)
@@ -101,6 +107,19 @@ def serve(
     finally:
         del os.environ[FOLDER]
         rmtree(folder, ignore_errors=True)
+
+
+def _allow_files() -> int:
+    """Lets the process open as many files as it may; returns how many. 1,024 are usual, which as many
+    connections would leave none of for the store."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    most = MOST_FILES if hard == unlimited else min(hard, MOST_FILES)
+    if soft != unlimited and soft < most:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            soft = most
+    return most if soft == unlimited else soft
 
 
 def _require_shareable(settings: Settings) -> None:

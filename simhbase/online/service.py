@@ -36,6 +36,7 @@ from simhbase.online.failures import NotStored, TooLarge
 from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.settings import REQUEST_CHARACTERS, Settings
 from simhbase.online.shared import SharedLookups
+from simhbase.process.joining import Shares
 from simhbase.process.logs import logger
 from simhbase.profile.profile import SHORT
 
@@ -69,6 +70,7 @@ class Service:
         self._counted: tuple[float, datetime, Stats] | None = None  # monotonic time, time, size
         self._is_warned = False  # in the log, of short texts
         self._claims_since: dict[object, float] = {}
+        self._claiming_shares = Shares(limits.threads + limits.waiting)
         self._scopes: dict[str, Service] = {}
 
     def within(self, scope: str | None) -> Service:
@@ -268,14 +270,15 @@ class Service:
     @contextmanager
     def _claiming(self) -> Iterator[None]:
         """Wraps a running claim. Raises Overloaded."""
-        if len(self._claims_since) >= self._limits.threads + self._limits.waiting:
+        caller, claim = source.get(), object()
+        if not self._claiming_shares.take(caller, 1):
             raise Overloaded(f"{len(self._claims_since):,} claims are running, the maximum: try again later")
-        claim = object()
         self._claims_since[claim] = time.monotonic()
         try:
             yield
         finally:
             del self._claims_since[claim]
+            self._claiming_shares.give_back(caller, 1)
 
     def _require_batch(self, batch: Sequence[object]) -> None:
         most = self._limits.documents

@@ -43,7 +43,8 @@ class SharedLookups:
     """Lookups for many threads or asyncio tasks at once. Use it as a context manager, or close it.
 
     index: remains the caller's, to be closed afterwards. largest_batch: maximum lookups per read; queue:
-    maximum waiting lookups, beyond which Overloaded is raised; readers: number of reading threads; more than
+    maximum waiting lookups, beyond which Overloaded is raised for a source that has more than an equal share
+    of them; readers: number of reading threads; more than
     one helps if reads mostly wait for distant servers.
 
     Answers are the same as from the index. An error in one record affects only its caller. `timeout`, in
@@ -66,7 +67,7 @@ class SharedLookups:
         self._largest_batch = largest_batch
         self._scheme = index.profile.index_scheme
         _ = index.fingerprinter  # checks the profile once, before threads start
-        self._queue = Queue[_Request](readers, "shared lookups", self._read_all)
+        self._queue = Queue[_Request](readers, "shared lookups", self._read_all, most=queue)
 
     def __enter__(self) -> Self:
         return self
@@ -183,7 +184,7 @@ class SharedLookups:
             for part, weight in _parts(listed, self._largest_batch)
         ]
         queue = self._queue
-        if not queue.put(*requests, most=self.queue):
+        if not queue.put(*requests):
             self._count("overloaded")
             raise Overloaded(
                 f"{queue.records:,} lookups in {self.index.store.url} are waiting, the maximum is "

@@ -8,6 +8,7 @@ with the number of callers, and no request waits for others to arrive.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections import OrderedDict, deque
@@ -73,17 +74,50 @@ class Turns(OrderedDict[Hashable, deque[T]]):
         return item
 
 
+class Shares:
+    """How much sources hold of something limited. Beyond the limit, a source that holds less than an equal
+    share of it is given more, so that none keeps the others out; together they hold at most twice the limit.
+
+    most: the limit, which a single request may exceed while nothing is held. Not thread-safe.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held: dict[Hashable, int] = {}
+        self.total = 0
+
+    def take(self, source: Hashable, size: int) -> bool:
+        """Give a source more. Returns False if that is too much."""
+        held = self._held.get(source, 0)
+        total, sources = self.total + size, len(self._held) + (source not in self._held)
+        has_share = held == 0 or (held + size) * sources <= self._most
+        if self.total and total > self._most and not (has_share and total <= 2 * self._most):
+            return False
+        self._held[source] = held + size
+        self.total = total
+        return True
+
+    def give_back(self, source: Hashable, size: int) -> None:
+        self.total -= size
+        if left := self._held.pop(source, 0) - size:
+            self._held[source] = left
+
+
 class Queue(Generic[Asked]):
-    """The waiting requests of one process. Sources of requests of one kind take turns, and so do kinds. A
-    forked child has an empty queue, and its own threads.
+    """The waiting requests of one process. Sources take turns, and so do the kinds of requests of each; a
+    batch takes requests of one kind of all sources. A forked child has an empty queue, and its own threads.
 
     threads: number of threads that serve the queue, started with the first request. Each calls `serve` once,
     which takes requests until `take` returns none. With 0 threads callers serve it, one at a time, holding
-    `turn`. name: of the threads, and in errors after `close`.
+    `turn`. name: of the threads, and in errors after `close`. most: maximum of waiting records, of which
+    sources have `Shares`; None: any number.
     """
 
-    def __init__(self, threads: int, name: str, serve: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, threads: int, name: str, serve: Callable[[], None] = lambda: None, *, most: int | None = None
+    ) -> None:
         self._number = threads
+        self._most = most
         self._name = name
         self._serve = serve
         self._closed = False
@@ -93,29 +127,33 @@ class Queue(Generic[Asked]):
     def _begin(self) -> None:
         self.turn = threading.Lock()
         self._changed = threading.Condition()
-        self._waiting: dict[Hashable, Turns[Asked]] = {}
+        self._waiting: OrderedDict[Hashable, OrderedDict[Hashable, deque[Asked]]] = OrderedDict()
+        self._shares = Shares(sys.maxsize if self._most is None else self._most)
         self._is_due = False  # True if waiting requests may be taken
         self._threads: list[threading.Thread] = []
-        self.records = 0
 
-    def put(self, *requests: Asked, most: int | None = None, is_due: bool = False) -> bool:
-        """Add requests, which wait for `wake`, unless they are due now. Returns False if more than `most`
-        records would wait then, unless the queue is empty. Raises StoreFailed after `close`."""
+    @property
+    def records(self) -> int:
+        """Number of records that wait."""
+        return self._shares.total
+
+    def put(self, *requests: Asked, is_due: bool = False) -> bool:
+        """Add requests of one source, which wait for `wake`, unless they are due now. Returns False if too
+        many records would wait then. Raises StoreFailed after `close`."""
         records = sum(len(request.records) for request in requests)
         with self._changed:
             if self._closed:
                 raise StoreFailed(f"these {self._name} were closed: make new ones")
-            if most is not None and self.records and self.records + records > most:
+            if not self._shares.take(requests[0].source, records):
                 return False
             if not self._threads:
                 for number in range(self._number):
                     name = f"simhbase {self._name} {number}"
                     self._threads.append(threading.Thread(target=self._serve, name=name, daemon=True))
                     self._threads[-1].start()
-            self.records += records
             for request in requests:
-                turns = self._waiting.setdefault(request.kind, Turns())
-                turns.setdefault(request.source, deque()).append(request)
+                kinds = self._waiting.setdefault(request.source, OrderedDict())
+                kinds.setdefault(request.kind, deque()).append(request)
             if is_due:
                 self._is_due = True
                 self._changed.notify()
@@ -138,32 +176,46 @@ class Queue(Generic[Asked]):
                         return []
                     if self._closed > was_closed and not self._waiting:
                         return []
-                kind, requests = next(iter(self._waiting.items()))
-                del self._waiting[kind]
-                taken = self._taken(requests, most, heaviest)
-                if requests:
-                    self._waiting[kind] = requests
+                kind = next(iter(next(iter(self._waiting.values()))))
+                taken = self._taken(kind, most, heaviest)
                 self._is_due = bool(self._waiting)
                 if taken:
                     return taken
 
-    def _taken(self, requests: Turns[Asked], most: int, heaviest: int | None) -> list[Asked]:
+    def _taken(self, kind: Hashable, most: int, heaviest: int | None) -> list[Asked]:
         taken: list[Asked] = []
         records = weight = 0
-        while requests:
-            request = next(iter(requests.values()))[0]
+        sources = deque(source for source, kinds in self._waiting.items() if kind in kinds)
+        while sources:
+            source = sources.popleft()
+            request = self._waiting[source][kind][0]
             records += len(request.records)
             weight += request.weight
             if taken and (records > most or (heaviest is not None and weight > heaviest)):
                 break
-            requests.next()
-            self.records -= len(request.records)
+            if self._remove_first(source, kind):
+                sources.append(source)
             if request.future.set_running_or_notify_cancel():
                 taken.append(request)
             else:
                 records -= len(request.records)
                 weight -= request.weight
         return taken
+
+    def _remove_first(self, source: Hashable, kind: Hashable) -> bool:
+        """Removes the first request of a source and kind, which get their next turns last. Returns True if
+        there are others."""
+        kinds = self._waiting[source]
+        self._waiting.move_to_end(source)
+        kinds.move_to_end(kind)
+        removed = kinds[kind].popleft()
+        self._shares.give_back(source, len(removed.records))
+        has_others = bool(kinds[kind])
+        if not has_others:
+            del kinds[kind]
+            if not kinds:
+                del self._waiting[source]
+        return has_others
 
     @property
     def closed(self) -> bool:

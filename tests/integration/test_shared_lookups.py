@@ -244,6 +244,39 @@ def test_many_lookups_of_one_source_are_read_in_parts_between_which_others_have_
         assert gate.reads[1:] == [TEXTS[:4], TEXTS[12:16], TEXTS[4:8], TEXTS[8:12]]
 
 
+def test_a_source_has_no_more_turns_by_asking_in_many_ways():
+    def find(text: str, source: str, query: Query) -> list[Lookup]:
+        return shared.find_many([text], query, source=source)
+
+    with gated() as (shared, gate, pool):
+        calls = [submitted(pool, shared, find, TEXTS[each], "many", Query(k=each % 4)) for each in range(8)]
+        calls.append(submitted(pool, shared, find, TEXTS[9], "few", Query(k=3)))
+        calls.append(submitted(pool, shared, find, TEXTS[8], "fewer", Query()))
+        gate.open.set()
+        for call in calls:
+            call.result(LONG)
+    # The reads of the first, of another kind each; what others ask for in the same way is read with them.
+    assert TEXTS[8] in gate.reads[3]
+    assert [TEXTS[9], TEXTS[3]] in [
+        sorted(read[:2], key=TEXTS.index, reverse=True) for read in gate.reads[2:4]
+    ]
+
+
+def test_others_may_wait_beyond_what_one_source_fills():
+    def find_many(texts: Sequence[str], source: str) -> list[Lookup]:
+        return shared.find_many(texts, source=source)
+
+    with gated(queue=4) as (shared, gate, pool):
+        calls = [submitted(pool, shared, find_many, TEXTS[:4], "many")]
+        with pytest.raises(Overloaded):
+            find_many(TEXTS[4:5], "many")
+        calls.append(submitted(pool, shared, find_many, TEXTS[4:7], "few"))
+        with pytest.raises(Overloaded):
+            find_many(TEXTS[7:8], "few")
+        gate.open.set()
+        assert [len(call.result(LONG)) for call in calls] == [4, 3]
+
+
 def test_long_texts_are_read_in_parts(monkeypatch):
     monkeypatch.setattr(shared_lookups, "LARGEST_TEXTS", len(TEXTS[1]) + len(TEXTS[2]))
     with gated() as (shared, gate, pool):

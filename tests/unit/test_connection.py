@@ -2,8 +2,17 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack, closing
+from functools import partial
+from socket import create_connection, create_server
+from threading import Thread
 
-from simhbase.online.connection import JoinedWrites
+from starlette.responses import PlainTextResponse
+from uvicorn import Config, Server
+
+from simhbase.online.connection import BoundedProtocol, JoinedWrites
+from simhbase.online.settings import Limits
+from simhbase.process.joining import Shares
 
 
 class Recorded(asyncio.Transport):
@@ -69,3 +78,28 @@ def test_everything_else_is_the_transports() -> None:
         assert not joined.is_closing()
 
     after_a_turn(act)
+
+
+def test_one_address_does_not_take_all_connections() -> None:
+    protocol = partial(BoundedProtocol, Limits(), Shares(4))
+    config = Config(PlainTextResponse("here"), http=protocol, lifespan="off", log_config=None)  # type: ignore[arg-type]
+    server = Server(config)
+    with create_server(("127.0.0.1", 0)) as listening, ExitStack() as held:
+        thread = Thread(target=server.run, args=([listening],))
+        thread.start()
+
+        def ask(source: str) -> bytes:
+            connection = create_connection(listening.getsockname(), 10, (source, 0))
+            held.enter_context(closing(connection))
+            try:
+                connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                return connection.recv(12)
+            except ConnectionError:
+                return b""
+
+        try:
+            answers = [ask(source) for source in ("127.0.0.1",) * 5 + ("127.0.0.2",) * 3]
+        finally:
+            server.should_exit = True
+            thread.join()
+    assert answers == [b"HTTP/1.1 200"] * 4 + [b""] + [b"HTTP/1.1 200"] * 2 + [b""]

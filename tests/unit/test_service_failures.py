@@ -7,6 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Hashable
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ from starlette.types import ASGIApp, Message
 
 import simhbase
 from simhbase.admin import Administrator
-from simhbase.errors import ProfileMismatch, StoreFailed
+from simhbase.errors import Overloaded, ProfileMismatch, StoreFailed
 from simhbase.index.index import Index
 from simhbase.online.app import create_app
 from simhbase.online.calls import Calls, source
-from simhbase.online.limits import unless_gone
+from simhbase.online.limits import Bodies, unless_gone
 from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.settings import Limits, Settings
 
@@ -55,6 +56,55 @@ def test_threads_serve_sources_by_turns() -> None:
 
     asyncio.run(ask_all())
     assert served == ["a1", "b1", "c1", "b2", "a3"] or served == ["a1", "b1", "c1", "a3", "b2"]
+
+
+def test_one_source_does_not_take_all_places_of_those_who_wait() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        begun.set()
+        go_on.wait(10)
+
+    async def ask(calls: Calls, name: str) -> None:
+        source.set(name)
+        await calls.run(slow)
+
+    async def ask_all() -> None:
+        calls = Calls(1, 3, 10)
+        tasks = [asyncio.create_task(ask(calls, "greedy")) for _ in range(4)]
+        await asyncio.to_thread(begun.wait, 10)
+        with pytest.raises(Overloaded):
+            await ask(calls, "greedy")
+        tasks += [asyncio.create_task(ask(calls, "modest")) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert calls.pending == 6
+        with pytest.raises(Overloaded):
+            await ask(calls, "modest")
+        go_on.set()
+        await asyncio.gather(*tasks)
+        calls.close()
+        assert calls.pending == 0
+
+    asyncio.run(ask_all())
+
+
+def test_one_source_does_not_take_all_of_the_memory_for_bodies() -> None:
+    bodies = Bodies(100)
+    with ExitStack() as held:
+        source.set("greedy")
+        hold = held.enter_context(bodies.holding())
+        hold(90)
+        source.set("modest")
+        other = held.enter_context(bodies.holding())
+        source.set("greedy")
+        with pytest.raises(Overloaded):
+            hold(20)
+        other(30)
+        other(20)
+        with pytest.raises(Overloaded):
+            other(1)
+    with bodies.holding() as hold:
+        hold(100)
 
 
 def test_what_nobody_waits_for_is_not_answered() -> None:

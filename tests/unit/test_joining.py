@@ -1,0 +1,34 @@
+"""Shares of what there is a limited amount of."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhbase.process.joining import Shares
+
+
+def test_who_has_less_than_an_equal_share_is_given_more_beyond_the_limit() -> None:
+    shares = Shares(12)
+    assert shares.take("greedy", 12)
+    assert not shares.take("greedy", 1)
+    assert [shares.take("modest", 3) for _ in range(3)] == [True, True, False]
+    assert [shares.take("late", 2) for _ in range(3)] == [True, True, False]
+    shares.give_back("greedy", 12)
+    assert shares.take("late", 2)
+
+
+def test_one_request_may_be_larger_than_the_limit_while_nothing_is_held() -> None:
+    shares = Shares(5)
+    assert shares.take("a", 9)
+    assert not shares.take("b", 2)
+    assert shares.take("b", 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20))), st.integers(1, 40))
+def test_together_they_hold_at_most_twice_the_limit(asked: list[tuple[int, int]], most: int) -> None:
+    shares = Shares(most)
+    taken = [each for each in asked if shares.take(*each)]
+    assert shares.total == sum(size for _, size in taken) <= max(2 * most, 20)
+    for source, size in taken:
+        shares.give_back(source, size)
+    assert shares.total == 0
+    assert shares.take("another", 2 * most)
