@@ -72,6 +72,7 @@ class Service:
         self._claims_since: dict[object, float] = {}
         self._claiming_shares = Shares(limits.threads + limits.waiting)
         self._scopes: dict[str, Service] = {}
+        self._tells_operations = True  # which are of all scopes, as metrics are
 
     def within(self, scope: str | None) -> Service:
         """The service of a scope, by the queues and threads of this one, in which each source has its turns;
@@ -83,6 +84,7 @@ class Service:
             service._lookups = self._lookups.within(scope)
             service._index = service._lookups.index
             service._counted = None
+            service._tells_operations = False
         return self._scopes[scope]
 
     @asynccontextmanager
@@ -224,6 +226,8 @@ class Service:
         """Returns the store's profile and size."""
         if self._counted is None or time.monotonic() - self._counted[0] > STATS_KEPT:
             stats = await self._calls.run(Administrator(self._index).stats)
+            if not self._tells_operations:
+                stats = replace(stats, operations={})
             self._counted = time.monotonic(), datetime.now(UTC), stats
         _, at, stats = self._counted
         parameters = self._index.profile.describe()

@@ -114,6 +114,7 @@ def test_metrics_are_the_operators_and_name_no_scope(service: Service) -> None:
     assert b'simhbase_claims_total{outcome="accepted"} 1.0' in found.body
     assert b"acme" not in found.body
     assert service.get("/v1/status", Authorization=f"Bearer {METRICS}").status == 403
+    assert Tenant(service, "acme").get("/v1/status")["stats"]["operations"] == {}
 
 
 @pytest.mark.parametrize(
