@@ -6,7 +6,6 @@ Commands print only through this module, so --json works the same everywhere.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +19,7 @@ import click
 
 from simhbase.errors import OutputFailed, UsageError
 from simhbase.model.values import Met
-from simhbase.process.logs import CONTROL
+from simhbase.process.logs import printable
 
 Record = TypeVar("Record")
 
@@ -140,16 +139,6 @@ def fail(text: str, exit_code: int) -> NoReturn:
         for line in f"Error: {text}".split("\n"):
             message(line)
     raise click.exceptions.Exit(exit_code)
-
-
-def printable(text: str) -> str:
-    r"""Escape control characters and the like, e.g. as \x1b or \u202e."""
-    return CONTROL.sub(_escaped, text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 1 << 8 else f"\\u{code:04x}"
 
 
 def local_time(milliseconds: int) -> str:

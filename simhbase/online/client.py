@@ -61,9 +61,11 @@ from simhbase.model.values import (
 )
 from simhbase.online import answers
 from simhbase.online.in_time import ResponseInTime
+from simhbase.process.logs import printable
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 CONNECT_SECONDS = 5.0
+MOST_SAID = 2_000  # characters of what a service says that are repeated
 PART_BYTES, MOST_BYTES = 1 << 20, 1 << 28  # that are read at once, and of a whole answer
 CONNECTIONS = 32  # idle connections to keep
 REQUEST = 500, 1_000_000  # documents and characters of a request: half and a quarter of what services accept
@@ -111,17 +113,13 @@ class Client:
         self, url: str, *, token: str | None = None, timeout: float = 60.0, tls: ssl.SSLContext | None = None
     ) -> None:
         refuse_secret(url, "token=")
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(
-                f"{shown(url)!r} is not the address of a service: use http://HOST:PORT or https://"
-            )
+        path = _path(url)
         if token is not None:
             _check_token(token)
         if timeout <= 0:
             raise UsageError(f"must be a number of seconds above 0, not {timeout!r}", parameter="timeout")
         self.url = url.rstrip("/")
-        self._path = parts.path.rstrip("/")
+        self._path = path.rstrip("/")
         self._timeout = timeout
         self._is_warned = False
         self._tls = tls
@@ -182,7 +180,7 @@ class Client:
             given = {"texts": [row.text for row in chunk], **bounds}
             found = self._call("POST", "/v1/find", answers.Lookups, given)
             self._pass_on(found.warnings)
-            for row, lookup in zip(chunk, found.lookups, strict=True):
+            for row, lookup in zip(chunk, self._each(found.lookups, len(chunk)), strict=True):
                 lookups.append(lookup if row.problem is None else Lookup(None, reason=row.problem))
                 ids.append(row.given_id)
         return LookupList(lookups, ids)
@@ -211,10 +209,11 @@ class Client:
         seconds = max(self._timeout, timeout + _CLAIM_MORE)
         claims = ClaimList()
         for chunk in chunks(document_rows(documents, Fields(id_field, text_field)), *REQUEST):
-            given = {"documents": _usable(chunk), "timeout": timeout, "mode": mode}
+            usable = _usable(chunk)
+            given = {"documents": usable, "timeout": timeout, "mode": mode}
             answer = self._call("POST", "/v1/claim", answers.Claims, given, seconds)
             self._pass_on(answer.warnings)
-            found = iter(answer.claims)
+            found = iter(self._each(answer.claims, len(usable)))
             claims += [
                 next(found) if row.problem is None else Claim(row.id or "", "rejected", reason=row.problem)
                 for row in chunk
@@ -264,6 +263,8 @@ class Client:
             yield from page.documents
             if page.after is None:
                 return
+            if after == [("after", page.after)]:
+                raise PermanentError(f"{self._no_service}: a page of documents leads to itself")
             after = [("after", page.after)]
 
     def neighbours(
@@ -349,7 +350,7 @@ class Client:
         if said and not self._is_warned:
             self._is_warned = True
             for each in said:
-                ShortTexts.warn(each)
+                ShortTexts.warn(_said(each))
 
     def _of_document(self, method: str, document: str, more: str, kind: type[T]) -> T | None:
         """The answer about a stored document, None for an unknown id."""
@@ -376,11 +377,12 @@ class Client:
                 # Not every TLS error: a restarting proxy aborts handshakes, too.
                 if isinstance(error, SSLError) and isinstance(error.args[0], ssl.SSLCertVerificationError):
                     raise PermanentError(
-                        f"{self.url} has an untrusted certificate: {error}. Pass tls= an SSLContext that "
-                        "trusts its issuer"
+                        f"{self.url} has an untrusted certificate: {_said(str(error))}. Pass tls= an "
+                        "SSLContext that trusts its issuer"
                     ) from error
+                reason = _said(str(error.__cause__ or error))
                 problem: Exception = StoreUnreachable(
-                    f"{self.url} does not answer: {error.__cause__ or error}. Is the service running?"
+                    f"{self.url} does not answer: {reason}. Is the service running?"
                 )
                 problem.__cause__ = error
             else:
@@ -427,7 +429,7 @@ class Client:
         """A body, as it comes: whoever answers does not decide how large it is."""
         coding = found.headers.get("Content-Encoding", "identity")
         if coding != "identity":  # none is asked for, and a few bytes of it may mean gigabytes
-            raise PermanentError(f"{self.url} answers in {coding[:50]}, which was not asked for")
+            raise PermanentError(f"{self.url} answers in {_said(coding[:50])}, which was not asked for")
         parts, size = [], 0
         while part := found.read1(PART_BYTES):
             size += len(part)
@@ -438,11 +440,21 @@ class Client:
             parts.append(part)
         return b"".join(parts)
 
+    @property
+    def _no_service(self) -> str:
+        return f"{self.url} does not answer like a simhbase service"
+
     def _value(self, answer: Answer, kind: type[T]) -> T:
         try:
             return wire.decode(answer.body, kind)
         except BadInput as error:
-            raise PermanentError(f"{self.url} does not answer like a simhbase service: {error}") from error
+            raise PermanentError(f"{self._no_service}: {_said(str(error))}") from error
+
+    def _each(self, several: Sequence[T], number: int) -> Sequence[T]:
+        """The answers to that many texts or documents. Raises PermanentError for more or fewer."""
+        if len(several) != number:
+            raise PermanentError(f"{self._no_service}: it has {len(several):,} answers to {number:,}")
+        return several
 
     def _problem(self, answer: Answer) -> RetryableError | PermanentError | BadInput:
         try:
@@ -451,7 +463,7 @@ class Client:
             said = f"{self.url}: status {answer.status}"
             away = answer.status in (429, 502, 503, 504)
             return StoreUnreachable(said) if away else PermanentError(said)
-        said = f"{self.url}: {error.message} (request {error.request_id})"
+        said = f"{self.url}: {_said(error.message)} (request {_said(error.request_id)})"
         return _NotFound(said) if error.code == "not_found" else _ERRORS.get(error.code, BadInput)(said)
 
 
@@ -469,6 +481,22 @@ class _HttpsConnection(HTTPSConnection):
 
 def _usable(rows: Iterable[GivenRow]) -> list[Document]:
     return [Document(row.id or "", row.text, row.tags) for row in rows if row.problem is None]
+
+
+def _path(url: str) -> str:
+    """The path of an address. Raises UsageError if it is none."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return parts.path
+    except ValueError:  # brackets or a port that are none
+        pass
+    raise UsageError(f"{shown(url)!r} is not the address of a service: use http://HOST:PORT or https://")
+
+
+def _said(text: str) -> str:
+    """What a server has said, for messages: it may be long, and hold what terminals take for commands."""
+    return printable(text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}...")
 
 
 def _check_token(token: str) -> None:

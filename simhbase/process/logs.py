@@ -17,6 +17,16 @@ def logger(module: str) -> logging.Logger:
     return logging.getLogger(module)
 
 
+def printable(text: str) -> str:
+    r"""Escape control characters and the like, e.g. as \x1b or \u202e."""
+    return CONTROL.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 1 << 8 else f"\\u{code:04x}"
+
+
 def warn_on_stderr() -> None:
     """Log warnings to standard error, like the command line; may be called twice."""
     if logging.lastResort is not None:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -340,8 +340,11 @@ def saying(head: str, body: Iterable[bytes]) -> AbstractContextManager[str]:
 def saying_bytes(parts: Iterable[bytes]) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
             for part in parts:
                 self.wfile.write(part)
+
+        do_POST = do_GET  # noqa: N815  # as the library names it
 
         def log_message(self, *said: object) -> None:
             pass
@@ -423,7 +426,43 @@ def test_a_certificate_that_is_not_to_be_trusted_is_said_at_once(tmp_path: Path)
     assert asked == []
 
 
-@pytest.mark.parametrize("url", ["", "localhost:80", "ftp://host", "http://"])
+def test_what_others_say_is_cut_and_leaves_the_terminal_alone() -> None:
+    said = {"code": "invalid", "message": "\x1b[2J\u202e\x9b" + "a" * 100_000, "request_id": "r\x1b" * 5_000}
+    body = json.dumps({"error": said | {"details": []}}).encode()
+    head = f"HTTP/1.1 422 X\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with saying_bytes([head, body]) as url, Client(url) as client, pytest.raises(BadInput) as refused:
+        client.status()
+    message = str(refused.value)
+    assert r"\x1b[2J\u202e\x9baaa" in message
+    assert message.isprintable()
+    assert len(message) < 20_000
+
+
+LOOKUPS = b'{"profile": "x", "lookups": [], "warnings": []}'
+CLAIMS = b'{"profile": "x", "claims": [], "warnings": []}'
+PAGE = b'{"profile": "x", "documents": [], "after": "a"}'
+
+
+@pytest.mark.parametrize(
+    ("body", "call", "problem"),
+    [
+        (LOOKUPS, lambda client: client.find(ONE), "it has 0 answers to 1$"),
+        (CLAIMS, lambda client: client.claim("a", ONE), "it has 0 answers to 1$"),
+        (PAGE, lambda client: list(client.stored()), "a page of documents leads to itself$"),
+    ],
+)
+def test_answers_that_no_service_gives_are_said(
+    body: bytes, call: Callable[[Client], object], problem: str
+) -> None:
+    refused = pytest.raises(PermanentError, match=f"does not answer like a simhbase service: {problem}")
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with saying_bytes([head, body]) as url, Client(url, timeout=5) as client, refused:
+        call(client)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:80", "ftp://host", "http://", "http://host:99999", "http://[::1"]
+)
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="is not the address"):
         Client(url)
