@@ -192,6 +192,6 @@ def test_the_first_start_makes_tokens_and_tables_and_the_next_leaves_them(tmp_pa
     tokens = Tokens(tmp_path / "tokens")
     found = tokens.find((tmp_path / "prometheus").read_text().strip().encode())
     assert found is not None
-    assert found.role == "read"
+    assert found.role == "metrics"
     assert stat.S_IMODE((tmp_path / "tokens").stat().st_mode) == 0o600
     assert (tmp_path / "store").is_dir()
