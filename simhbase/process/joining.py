@@ -8,7 +8,6 @@ with the number of callers, and no request waits for others to arrive.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import weakref
 from collections import OrderedDict, deque
@@ -128,14 +127,14 @@ class Queue(Generic[Asked]):
         self.turn = threading.Lock()
         self._changed = threading.Condition()
         self._waiting: OrderedDict[Hashable, OrderedDict[Hashable, deque[Asked]]] = OrderedDict()
-        self._shares = Shares(sys.maxsize if self._most is None else self._most)
+        self._shares = None if self._most is None else Shares(self._most)
         self._is_due = False  # True if waiting requests may be taken
         self._threads: list[threading.Thread] = []
 
     @property
     def records(self) -> int:
-        """Number of records that wait."""
-        return self._shares.total
+        """Number of records that wait, of a queue with a limit."""
+        return 0 if self._shares is None else self._shares.total
 
     def put(self, *requests: Asked, is_due: bool = False) -> bool:
         """Add requests of one source, which wait for `wake`, unless they are due now. Returns False if too
@@ -144,7 +143,7 @@ class Queue(Generic[Asked]):
         with self._changed:
             if self._closed:
                 raise StoreFailed(f"these {self._name} were closed: make new ones")
-            if not self._shares.take(requests[0].source, records):
+            if self._shares is not None and not self._shares.take(requests[0].source, records):
                 return False
             if not self._threads:
                 for number in range(self._number):
@@ -188,34 +187,29 @@ class Queue(Generic[Asked]):
         sources = deque(source for source, kinds in self._waiting.items() if kind in kinds)
         while sources:
             source = sources.popleft()
-            request = self._waiting[source][kind][0]
+            kinds = self._waiting[source]
+            request = kinds[kind][0]
             records += len(request.records)
             weight += request.weight
             if taken and (records > most or (heaviest is not None and weight > heaviest)):
                 break
-            if self._remove_first(source, kind):
+            kinds[kind].popleft()
+            if self._shares is not None:
+                self._shares.give_back(source, len(request.records))
+            self._waiting.move_to_end(source)  # its next turn is the last one, and so is the kind's
+            kinds.move_to_end(kind)
+            if kinds[kind]:
                 sources.append(source)
+            else:
+                del kinds[kind]
+                if not kinds:
+                    del self._waiting[source]
             if request.future.set_running_or_notify_cancel():
                 taken.append(request)
             else:
                 records -= len(request.records)
                 weight -= request.weight
         return taken
-
-    def _remove_first(self, source: Hashable, kind: Hashable) -> bool:
-        """Removes the first request of a source and kind, which get their next turns last. Returns True if
-        there are others."""
-        kinds = self._waiting[source]
-        self._waiting.move_to_end(source)
-        kinds.move_to_end(kind)
-        removed = kinds[kind].popleft()
-        self._shares.give_back(source, len(removed.records))
-        has_others = bool(kinds[kind])
-        if not has_others:
-            del kinds[kind]
-            if not kinds:
-                del self._waiting[source]
-        return has_others
 
     @property
     def closed(self) -> bool:
