@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
@@ -39,6 +40,10 @@ from simhbase.index.rows import id_problem
 from simhbase.index.tags import Tags, tags_problem
 from simhbase.model.ids import IDS_ARE, id_of
 from simhbase.text.html import extract_html
+
+# JSON objects on one line, and bytes of it for each further one: small ones take far more memory.
+_FEW_JOINED, _JOINED_SIZE = 16, 64
+_ONE_A_LINE = "write one a line (jq -c . does it)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +80,22 @@ class Parser:
     def _parsed(self, raw: Raw) -> list[Record | Reject]:
         """The record of a line, or several, if JSON objects were joined on it."""
         parsed = self._parse(raw)
-        parts = self._joined(raw) if isinstance(parsed, Reject) else []
-        return [self._parse(part) for part in parts] or [parsed]
+        if not isinstance(parsed, Reject):
+            return [parsed]
+        try:
+            return [self._parse(part) for part in self._joined(raw)] or [parsed]
+        except BadInput as error:
+            return [replace(parsed, reason=str(error))]
 
     def _joined(self, raw: Raw) -> list[Raw]:
-        """The JSON objects joined on a line, if there are several."""
+        """The JSON objects joined on a line, if there are several. Raises BadInput if they are too many."""
+        objects, most = list[str](), _FEW_JOINED + len(raw.data) // _JOINED_SIZE
         if raw.holds == "json":
             with suppress(ValueError, RecursionError):
-                objects = list(joined_objects(self.options.decode(raw.data, raw.encoding)))
-                if len(objects) > 1:
-                    return [_part(raw, *each) for each in enumerate(objects, 1)]
-        return []
+                objects = list(islice(joined_objects(self.options.decode(raw.data, raw.encoding)), most + 1))
+        if len(objects) > most:
+            raise BadInput(f"more than {most:,} JSON objects on one line: {_ONE_A_LINE}")
+        return [_part(raw, *each) for each in enumerate(objects, 1)] if len(objects) > 1 else []
 
     def _parse(self, raw: Raw) -> Record | Reject:
         record_id = None
@@ -153,7 +163,10 @@ class Parser:
     def fingerprint_texts(self, raw: Raw) -> list[str]:
         """The texts of the fingerprints of a line; none for integers, and for what cannot be read."""
         texts = []
-        for part in self._joined(raw) or [raw]:
+        parts = list[Raw]()
+        with suppress(BadInput):
+            parts = self._joined(raw)
+        for part in parts or [raw]:
             with suppress(BadInput):
                 value = self._content(part, self._fields(part))
                 if isinstance(value, str):

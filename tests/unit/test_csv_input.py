@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import re
+from time import process_time
 
 import orjson
 import pandas as pd
@@ -83,6 +84,30 @@ def test_what_a_tsv_shows_is_said(tmp_path):
             assert f"(quoting {quoting})" in note
     done = run("dedup", "--min-similarity", 1, tmp_path / "a.tsv", cwd=tmp_path)
     assert b"quotes are part of the texts (quoting none)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "quoting"), [('a","b\n', None), ('"\n', "csv"), ("\\\n", "backslash"), ('"a,b\n', None)]
+)
+def test_lines_that_lead_on_to_the_next_take_time_linear_in_the_file(tmp_path, line, quoting):
+    """Every line may begin a row that does not end, whose other lines are read again."""
+
+    def seconds(size):
+        path = write(tmp_path / "x.csv", f"id,text\n{line * (size // len(line))}".encode())
+        start = process_time()
+        lines = [each for item in read(path, quoting=quoting) for each in lines_of(item)]
+        assert max(lines) == 1 + size // len(line)
+        return process_time() - start
+
+    assert seconds(1 << 20) < 3 * 16 * max(seconds(1 << 16), 0.05)
+
+
+def test_empty_lines_of_a_cell_count_for_the_size_of_its_row(tmp_path):
+    cells = ",".join('"' + "\n" * 9_000 + '"' for _ in range(20))
+    path = write(tmp_path / "x.csv", f"id,text\na,{cells}\nb,c\n".encode())
+    items = read(path, max_record_bytes=10_000)
+    assert "10,001 bytes or more" in rejects(items)[0][2]
+    assert items[-1].text == "c"
 
 
 @pytest.mark.parametrize("end", [set(), {20}])

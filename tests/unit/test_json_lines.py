@@ -63,6 +63,14 @@ def test_each_of_joined_objects_is_judged_by_itself(tmp_path):
     assert [line for line, _, _ in rejects(items)] == [1, 1, 2]
 
 
+def test_many_small_objects_joined_on_a_line_are_one_reject(tmp_path):
+    """Each was a record in memory, which for a line of 16 MB were several gigabytes."""
+    path = write(tmp_path / "x.jsonl", b"{}" * 500_000 + b'\n{"id":"a","text":"b"}{"id":"c","text":"d"}\n')
+    items = read(path)
+    assert [item.id for item in items[1:]] == ["a", "c"]
+    assert rejects(items)[0][2].startswith("more than 15,641 JSON objects on one line: write one a line")
+
+
 @pytest.mark.parametrize("part", ["{}", '""', '{"id":"1"} ', " "])
 def test_joined_objects_take_time_linear_in_a_line(part):
     """Each was cut off the front of the rest, which took the square of their number."""

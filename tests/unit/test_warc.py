@@ -257,6 +257,16 @@ def test_a_body_of_many_small_members_takes_linear_time(tmp_path, coding, pack):
     assert process_time() - started < 8  # copies of the rest for each member took a minute
 
 
+def test_a_body_of_many_codings_is_rejected(tmp_path):
+    """Each unpacks as much as a record may have, and a header has room for thousands."""
+    body, codings = b"some words", 20
+    for _ in range(codings):
+        body = gzip.compress(body)
+    archive = Archive().answer("http://x/1", body, "text/plain", Content_Encoding=", ".join(["gzip"] * codings))
+    ((_, _, reason),) = rejects(read(write(tmp_path / "x.warc", archive.data)))
+    assert reason == "its content has 20 codings, at most 5 are read"
+
+
 def test_a_length_of_many_digits_is_none(tmp_path):
     record = b"WARC/1.0\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\nx\r\n\r\n"
     ((_, _, reason),) = rejects(read(write(tmp_path / "x.warc", record)))

@@ -32,6 +32,9 @@ from simhbase.errors import BadInput
 from simhbase.text.packing import Unreadable
 
 DECIDING_LINES, DECIDING_BYTES = 1000, 1 << 20  # of a TSV, from its first cell that begins with a quote
+# Bytes of lines read again, for each byte read: quotes may be placed so that every line begins a row that does
+# not end.
+_MOST_AGAIN, _FREE_AGAIN = 4, 1 << 16
 _WITHIN_LINES = 100  # a row of more lines is taken for a quote that does not close
 # Lines after the first that must look like rows for a quoted cell to be taken for several rows. Lines of
 # texts often have a comma, and hardly ever a tab.
@@ -45,7 +48,6 @@ _SAY_ESCAPES = (
 )
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPE_OF_DATABASES = re.compile(r"\\[\\nrt\n]")
-_OPEN_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")  # at the end of a line, before a line break of MySQL
 _MEANINGS = {"0": "\0", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "Z": "\x1a"}
 # Escaped characters are moved beyond Latin-1, so that they neither end cells nor begin an escape.
 _MOVED, _MOVED_NULL = 0x100, "\u0200"
@@ -63,8 +65,8 @@ def csv_records(
 ) -> Iterator[Raw | Reject]:
     """All rows after the header, which names the columns, and may come again where files were joined.
 
-    A row that cannot be parsed costs its first line; the lines after it are read again. note: gets what was
-    decided about the quoting.
+    A row that cannot be parsed costs its first line; the lines after it are read again, within bounds. note:
+    gets what was decided about the quoting.
     """
     try:
         rows = _Rows(source, lines, options, delimiter, note)
@@ -300,8 +302,8 @@ class _Rows:
                 reason += ' (a quote within is doubled in CSV, not \\")'
         end = self._lines.shown_end(number)
         if end:
-            end += ". Its other lines are read again. If quotes are part of the texts, say so (quoting none)"
-        self._lines.give_back()
+            again = "are read again" if self._lines.give_back() else "are not: such rows were read again too often"
+            end += f". Its other lines {again}. If quotes are part of the texts, say so (quoting none)"
         return Reject(self._source.name, number, None, reason + end)
 
     def _require_plausible(self, row: list[str], cells: int | None) -> None:
@@ -310,7 +312,7 @@ class _Rows:
         if cells is None or self._options.quoting is not None:
             return
         last = taken[-1]
-        if isinstance(last, bytes) and last.endswith(b"\\") and _OPEN_ESCAPE.search(last.decode("latin-1")):
+        if isinstance(last, bytes) and _ends_in_escape(last):
             raise BadInput(f"the line ends with a backslash, as MySQL writes line breaks: {_SAY_ESCAPES}")
         if len(taken) == 1 or not (rowlike := _rowlike_lines(taken, cells, self._delimiter)):
             return
@@ -335,6 +337,11 @@ class _Rows:
         )
         self._note(f"{self._source.name}: as the file from line {self._lines.number + 1:,} on shows, {said}")
         return True
+
+
+def _ends_in_escape(line: bytes) -> bool:
+    """True for a line with a backslash that escapes its line break, as MySQL writes it."""
+    return (len(line) - len(line.rstrip(b"\\"))) % 2 == 1
 
 
 def _begins_with_quote(line: bytes, delimiter: str) -> bool:
@@ -389,6 +396,7 @@ class _Lines:
         self._waiting: deque[Line] = deque()
         self._damage: Unreadable | None = None
         self._size = 0
+        self._read = self._again = 0  # bytes from the source, and those of them that were given back
         self.number = 0  # of the last line
         self.taken: list[Line] = []  # lines of the row
 
@@ -403,11 +411,16 @@ class _Lines:
         """True if the row is a line of white space."""
         return all(isinstance(line, bytes) and not line.strip() for line in self.taken)
 
-    def give_back(self) -> None:
-        """Read the lines of the row again, without the first."""
+    def give_back(self) -> bool:
+        """Read the lines of the row again, without the first; False if that was done too often."""
         again = self.taken[1:]
+        size = sum(map(_size, again))
+        if self._again + size > _FREE_AGAIN + _MOST_AGAIN * self._read:
+            return False
+        self._again += size
         self._waiting.extendleft(reversed(again))
         self.number -= len(again)
+        return True
 
     def shown_end(self, begin: int) -> str:
         """Where the row ended, if not in its first line."""
@@ -436,7 +449,9 @@ class _Lines:
     def _until_damaged(self, lines: Iterator[Line]) -> Iterator[Line]:
         """The lines. Damage ends them, so that those before it can be given back first."""
         try:
-            yield from lines
+            for line in lines:
+                self._read += _size(line)
+                yield line
         except Unreadable as error:
             self._damage = error
 
@@ -446,22 +461,23 @@ class _Lines:
     def __next__(self) -> str:
         line = self._taken()
         if self._options.quoting != "backslash":
-            return line + "\n"
-        while _OPEN_ESCAPE.search(line):
+            return line.decode("latin-1") + "\n"
+        lines = [line]
+        while _ends_in_escape(line):
             if self.peek() is None:
                 raise csv.Error("the last line ends with a backslash, which begins an escape")
-            line += "\n" + self._taken()
-        moved = _ESCAPE.sub(_moved, line.removesuffix("\r"))
+            lines.append(line := self._taken())
+        moved = _ESCAPE.sub(_moved, b"\n".join(lines).decode("latin-1").removesuffix("\r"))
         return moved.replace("\r", chr(_MOVED + ord("\r"))) + "\n"  # MySQL does not escape it
 
-    def _taken(self) -> str:
+    def _taken(self) -> bytes:
         line = self._waiting.popleft() if self._waiting else next(self._source)
         self.number += 1
         self.taken.append(line)
         self._size += _size(line)
-        if isinstance(line, TooLong) or self._size > self._options.max_record_bytes:
-            raise csv.Error(f"{too_long(self._size, self._options)}; is a quote missing?")
-        return line.decode("latin-1")
+        if isinstance(line, TooLong) or self._size > self._options.max_record_bytes + 1:
+            raise csv.Error(f"{too_long(self._size - 1, self._options)}; is a quote missing?")
+        return line
 
 
 def _moved(escape: re.Match[str]) -> str:
@@ -471,4 +487,5 @@ def _moved(escape: re.Match[str]) -> str:
 
 
 def _size(line: Line) -> int:
-    return line.bytes if isinstance(line, TooLong) else len(line)
+    """Bytes of a line with its end: a row may have empty lines without number."""
+    return 1 + (line.bytes if isinstance(line, TooLong) else len(line))

@@ -36,6 +36,8 @@ _PARTIAL_CONTENT = 206
 _RANGE = re.compile("bytes 0-([0-9]{1,18})/([0-9]{1,18})")
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _ZSTD_WINDOW = 8 << 20  # what servers may use (RFC 9659)
+# Each unpacks up to a whole record, of which servers send one or two.
+_MOST_CODINGS = 5
 _CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
 
 Notes = Counter[str]  # what was decided, and about how many records
@@ -314,7 +316,10 @@ def _content(answer: WarcRecord, size: int, most: int, notes: Notes) -> bytes:
         raise BadInput(f"its content ends in the middle: {len(body):,} bytes of {int(declared):,}")
     elif _LENGTH.fullmatch(declared) and len(body) > int(declared):
         notes["answers are longer than their Content-Length, and were read to their ends"] += 1
-    for coding in reversed((answer.http_headers.get("Content-Encoding") or "").lower().split(",")):
+    codings = (answer.http_headers.get("Content-Encoding") or "").lower().split(",")
+    if len(codings) > _MOST_CODINGS:
+        raise BadInput(f"its content has {len(codings):,} codings, at most {_MOST_CODINGS} are read")
+    for coding in reversed(codings):
         body = _decoded(body, coding.strip(), most, notes)
     return body[:most]
 
