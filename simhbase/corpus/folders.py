@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from errno import EINVAL, ELOOP
 from fnmatch import fnmatchcase
 from glob import has_magic
 from pathlib import Path
+from typing import BinaryIO
 
 from simhbase.stores import is_store
 
 # Files there tell of processes and devices, differ with each reading, and may wait for ever.
 OF_SYSTEM = (Path("/proc"), Path("/sys"))
+
+
+NOT_PLAIN = "it is a pipe, socket or device: name it to read it"
+# Passing through a folder needs no permission to list it, where the system knows the difference.
+_PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,8 @@ class Walk:
         self._last: tuple[Path, Path] | None = None  # folder, and with links resolved
         self._root = self._real(root)
         self._follow_links = follow_links
+        # The folder that files must still be in when they are opened; None: they may be anywhere.
+        self.within = None if follow_links else self._root
         self._read: set[tuple[int, int]] = set()  # folders, so that links that form a loop come to an end
         self.unread = Unread()
         self.failures: dict[str, str | None] = {}
@@ -138,6 +148,30 @@ class Walk:
         except OSError as error:
             self.failures[str(folder)] = error.strerror
             return []
+
+
+def open_within(path: Path, root: Path) -> BinaryIO:
+    """Open a plain file below a folder. Raises OSError if it is none, or leads out of the folder.
+
+    root: with links resolved. Whoever may write there can put a link in the place of a file, or of a folder
+    above it, after it was found: so none is followed in between, and a pipe is not waited for.
+    """
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(root):
+        raise OSError(ELOOP, "it became a link that leads out of the folder")
+    place = os.open(root, _PASS)
+    try:
+        *folders, name = real.relative_to(root).parts or (".",)
+        for folder in folders:
+            above, place = place, os.open(folder, _PASS, dir_fd=place)
+            os.close(above)
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+    finally:
+        os.close(place)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(EINVAL, NOT_PLAIN)
+    return os.fdopen(file, "rb")
 
 
 def printable(path: str) -> str:

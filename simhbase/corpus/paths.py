@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import BinaryIO, Literal, Protocol
 
-from simhbase.corpus.folders import Unread, Walk, is_folder, printable
+from simhbase.corpus.folders import NOT_PLAIN, Unread, Walk, is_folder, open_within, printable
 from simhbase.corpus.names import EXTENSIONS, SUFFIXES, format_of
 from simhbase.corpus.record import Format, Source, SourceReject
 from simhbase.errors import UsageError
@@ -31,7 +31,6 @@ _TABLES = {
     _HUDI: ("a Hudi table", "by Spark: spark.read.format('hudi').load(folder)"),
 }
 _SHOWN_ENDINGS = 5
-_NOT_PLAIN = "it is a pipe, socket or device: name it to read it"
 
 
 class SizedFile(Protocol):
@@ -46,10 +45,19 @@ class SizedFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FoundSource:
-    """A source and its file; None for standard input."""
+    """A source and its file; None for standard input. within: the folder that the file must not lead out
+    of, links resolved."""
 
     source: Source
     path: Path | SizedFile | None
+    within: Path | None = None
+
+    def open(self) -> BinaryIO:
+        """Open the file. Raises OSError, also if it leads out of its folder."""
+        assert self.path is not None
+        if self.within is not None and isinstance(self.path, Path):
+            return open_within(self.path, self.within)
+        return self.path.open("rb")
 
     def size(self) -> int | None:
         """Size on disk in bytes; None if it is not a plain file, or unknown."""
@@ -204,7 +212,7 @@ def expand(given: str, file_format: Format | None, *, follow_links: bool = False
 
 
 def _folder(folder: Path, walk: Walk, file_format: Format | None) -> Iterator[Listed]:
-    files = (_found(path, path.relative_to(folder).as_posix()) for path in walk.files(folder))
+    files = (_found(path, path.relative_to(folder).as_posix(), walk.within) for path in walk.files(folder))
     name = printable(str(folder))
     yield from taken_from_folder(name, chain(files, _failures(walk)), file_format, walk.unread)
 
@@ -239,7 +247,7 @@ def _matching(given: str, file_format: Format | None, *, follow_links: bool) -> 
         if path in folders:
             yield from _folder(path, walk, file_format)
         else:
-            yield _waiting_for_none(_found(path, path.as_posix()))
+            yield _waiting_for_none(_found(path, path.as_posix(), walk.within))
     if not taken:
         yield SourceReject(printable(given), None, None, no_match(left_out))
 
@@ -252,7 +260,7 @@ def no_match(left_out: LeftOut) -> str:
 def _waiting_for_none(found: FoundSource) -> FoundSource | SourceReject:
     """A file, or a reject for a pipe or device: reading one may wait for ever."""
     if isinstance(found.path, Path) and found.size() is None:
-        return SourceReject(found.source.name, None, None, _NOT_PLAIN)
+        return SourceReject(found.source.name, None, None, NOT_PLAIN)
     return found
 
 
@@ -314,5 +322,5 @@ def part_of_program(below: PurePath, pattern: Sequence[str] = ()) -> str | None:
     return None
 
 
-def _found(path: Path, name: str) -> FoundSource:
-    return FoundSource(Source(printable(str(path)), printable(name)), path)
+def _found(path: Path, name: str, within: Path | None = None) -> FoundSource:
+    return FoundSource(Source(printable(str(path)), printable(name)), path, within)

@@ -102,7 +102,7 @@ def of_certain_base(
             yield item
             continue
         held.append(item)
-        size += len(item.data) if isinstance(item, Raw) else 0
+        size += len(item.data) + len(item.row or b"") if isinstance(item, Raw) else 0
         if len(held) == DECIDING or size > HELD_BYTES:
             what = f"its first {len(held):,} fingerprints have"
             yield SourceReject(held[0].source, None, None, ambiguous(example, what))

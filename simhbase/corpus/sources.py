@@ -19,7 +19,15 @@ from simhbase.corpus.names import STDIN, format_of
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import FoundSource, LeftOut, Listed, expand, local_path
 from simhbase.corpus.prepared import of_certain_base
-from simhbase.corpus.record import Chunk, Format, InputOptions, Raw, Reject, Source, SourceReject
+from simhbase.corpus.record import (
+    Chunk,
+    Format,
+    InputOptions,
+    Raw,
+    Reject,
+    Source,
+    SourceReject,
+)
 from simhbase.corpus.remote import expand_url
 from simhbase.text.packing import Rereadable
 
@@ -85,7 +93,7 @@ class Sources:
         """Arrow types of the columns of the first Parquet file; empty if there is none."""
         for found in self._found():
             if isinstance(found, FoundSource) and found.path is not None:
-                with suppress(OSError), found.path.open("rb") as file:
+                with suppress(OSError), found.open() as file:
                     if _is_parquet(file):
                         return column_types(file)
         return {}
@@ -120,7 +128,7 @@ class Sources:
                     yield from in_certain_base(items, self._options)
             else:
                 try:
-                    file = found.path.open("rb")
+                    file = found.open()
                 except OSError as error:
                     reason = f"it cannot be opened: {error.strerror}"
                     yield SourceReject(found.source.name, None, None, reason)
@@ -178,12 +186,12 @@ def chunked(items: Iterable[Raw | Reject]) -> Iterator[Chunk]:
     chunk: Chunk = []
     size = 0
     for item in items:
-        item_size = len(item.data) if isinstance(item, Raw) else 0
-        if chunk and (len(chunk) == CHUNK_RECORDS or size + item_size > CHUNK_BYTES):
+        further = len(item.data) + len(item.row or b"") if isinstance(item, Raw) else 0
+        if chunk and (len(chunk) == CHUNK_RECORDS or size + further > CHUNK_BYTES):
             yield chunk
             chunk, size = [], 0
         chunk.append(item)
-        size += item_size
+        size += further
         if size > CHUNK_BYTES:  # a large record: yield before reading the next one
             yield chunk
             chunk, size = [], 0

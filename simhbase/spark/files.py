@@ -10,6 +10,8 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from glob import has_magic
+from itertools import takewhile
 from pathlib import Path
 from typing import Self
 from urllib.parse import unquote
@@ -19,6 +21,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 
+from simhbase.corpus.folders import printable
 from simhbase.corpus.names import format_of
 from simhbase.corpus.outputs.files import require_new_field, unique_line
 from simhbase.corpus.parser import Parser
@@ -83,6 +86,9 @@ class Files:
                 found = _reader(session).text(path).inputFiles()
             except AnalysisException as error:
                 raise UsageError(f"cannot read {path}: Spark finds no such file or folder") from error
+            require_within(
+                path, [_plain(uri).removeprefix("file:") for uri in found if uri.startswith("file:")]
+            )
             for uri in sorted(map(_plain, found), key=_order):
                 uris.append(uri)
                 names.append(_name(uri, path))
@@ -196,6 +202,20 @@ class _LineParser:
             require_new_field(item, row, self.count_field, "count_field")
         value = None if item.value is None else str(item.value)
         return [_bytes(item.id), _bytes(item.text), value, row, None]
+
+
+def require_within(given: str, files: Iterable[str]) -> None:
+    """Raise UsageError for a link that leads out of a folder or glob, which Spark would follow. files: paths
+    on this machine."""
+    path = _plain(given).removeprefix("file:")
+    root = Path(*takewhile(lambda part: not has_magic(part), Path(path).parts))
+    if not root.is_dir():
+        return
+    for file in files:
+        if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(root)):
+            raise UsageError(
+                f"{printable(file)} leads out of {printable(given)} by a link: name what it leads to"
+            )
 
 
 def counted(field_name: str, count: str) -> Column:

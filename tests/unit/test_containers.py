@@ -20,11 +20,13 @@ import pyarrow as pa
 import pytest
 import zstandard
 from pyarrow import feather, ipc, orc
+from pyarrow import parquet as pq
 
 import simhbase
 from simhbase.corpus.formats import parquet
 from simhbase.corpus.formats.arrow_sizes import blocks, message_at
-from simhbase.corpus.record import SourceReject
+from simhbase.corpus.record import InputOptions, SourceReject, size_of
+from simhbase.corpus.sources import Sources
 from tests.command_line import texts as contents_of
 from tests.reading import json_lines, peak_of, read, texts, write
 
@@ -126,6 +128,52 @@ def test_values_that_rows_share_are_not_unpacked_for_all_at_once(tmp_path, optio
         written.write_table(table)
     del column, table
     assert peak_of(tmp_path / "a.arrow", **options) < 60_000_000
+
+
+def _lists(values):
+    return pa.ListArray.from_arrays(pa.array(range(0, 401, 50), pa.int32()), values.take(pa.array([0] * 400)))
+
+
+def _views(values):
+    """Views of one text, as they lie in memory."""
+    _, view, text = values.dictionary.cast(pa.string_view()).buffers()
+    return pa.Array.from_buffers(pa.string_view(), 8, [None, pa.py_buffer(view.to_pybytes() * 8), text])
+
+
+def _listed_views(values):
+    zeros, sizes = pa.array([0] * 8, pa.int32()), pa.array([50] * 8, pa.int32())
+    return pa.ListViewArray.from_arrays(zeros, sizes, values.take(pa.array([0] * 50)))
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [
+        lambda values: values,
+        _lists,
+        _views,
+        _listed_views,
+        lambda values: pa.RunEndEncodedArray.from_arrays(pa.array([8], pa.int32()), values.dictionary),
+        lambda values: pa.StructArray.from_arrays([_lists(values)], ["within"]),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["arrow", "parquet"])
+def test_values_that_whole_rows_share_take_bounded_memory(tmp_path, suffix, shared):
+    """2 kB of a file took gigabytes, where all columns are kept for output files."""
+    path = tmp_path / f"a.{suffix}"
+    values = pa.DictionaryArray.from_arrays(pa.array([0] * 8, pa.int32()), pa.array(["x" * 10_000_000]))
+    table = pa.table({"id": list("abcdefgh"), "text": list("abcdefgh"), "of all": shared(values)})
+    if suffix == "arrow":
+        with ipc.new_file(path, table.schema, options=ipc.IpcWriteOptions(compression="zstd")) as written:
+            written.write_table(table)
+    else:
+        try:
+            pq.write_table(table, path, compression="zstd", dictionary_pagesize_limit=1 << 30)
+        except pa.ArrowNotImplementedError:
+            pytest.skip("Parquet has no such column")
+    del values, table
+    assert peak_of(path, whole_rows=True) < 120_000_000
+    for chunk in Sources([str(path)], InputOptions(whole_rows=True)).chunks():
+        assert size_of(chunk) < 11_000_000
 
 
 def test_a_name_of_a_column_that_is_not_utf8_is_damage(tmp_path):

@@ -14,6 +14,8 @@ from simhbase.corpus.paths import FoundSource, LeftOut, Listed, expand, files_le
 from simhbase.corpus.record import InputOptions, SourceReject
 from simhbase.corpus.remote import _Place
 from simhbase.corpus.sources import Sources
+from simhbase.errors import UsageError
+from simhbase.spark.files import require_within
 from tests.reading import json_lines, write
 
 
@@ -32,6 +34,49 @@ def corpus(tmp_path):
     document(tmp_path / "corpus" / "sub" / "b.jsonl")
     document(tmp_path / "secret" / "c.jsonl")
     return tmp_path / "corpus"
+
+
+@pytest.mark.parametrize("glob", ["", "*", "**/*.jsonl"])
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_links_that_take_the_place_of_a_found_file_are_not_followed(corpus, glob, is_folder):
+    """Who may write to a folder may do so between the look at a file and its opening."""
+    document(corpus.parent / "secret" / "b.jsonl")
+    *_, found = (each for each in expand(str(corpus / glob), None) if isinstance(each, FoundSource))
+    assert found.path == corpus / "sub" / "b.jsonl"
+    replaced = found.path.parent if is_folder else found.path
+    replaced.rename(corpus / ".old")
+    replaced.symlink_to(corpus.parent / "secret" / ("" if is_folder else "b.jsonl"))
+    with pytest.raises(OSError, match="leads out of the folder"):
+        found.open()
+
+
+def test_a_pipe_that_takes_the_place_of_a_found_file_is_not_waited_for(corpus):
+    (found, _) = expand(str(corpus), None)
+    found.path.unlink()
+    os.mkfifo(found.path)
+    with pytest.raises(OSError, match="pipe, socket or device"):
+        found.open()
+
+
+def test_a_link_that_is_swapped_while_it_is_resolved_is_not_followed(corpus, monkeypatch):
+    (found, _) = expand(str(corpus), None)
+    (corpus / "a.jsonl").unlink()
+    (corpus / "a.jsonl").symlink_to("../secret/c.jsonl")
+    monkeypatch.setattr("os.path.realpath", str)  # as it was before the swap
+    with pytest.raises(OSError, match="symbolic links"):
+        found.open()
+
+
+def test_links_that_lead_out_of_a_folder_are_refused_on_spark(corpus):
+    """Spark itself follows them."""
+    (corpus / "x.jsonl").symlink_to("../secret/c.jsonl")
+    (corpus / "y.jsonl").symlink_to("sub/b.jsonl")
+    files = [str(corpus / name) for name in ("a.jsonl", "x.jsonl", "y.jsonl")]
+    for given in (str(corpus), f"file://{corpus}", f"{corpus}/*.jsonl"):
+        require_within(given, [files[0], files[2]])
+        with pytest.raises(UsageError, match=r"x\.jsonl leads out of .* by a link"):
+            require_within(given, files)
+    require_within(files[1], [files[1]])
 
 
 GLOBS = ["", "*", "**", "**/*.jsonl"]

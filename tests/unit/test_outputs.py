@@ -11,12 +11,14 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import files as outputs
 from simhbase.corpus.outputs.files import (
     Duplicate,
+    KeptBeginning,
     OutputBusy,
     OutputFile,
     duplicate_line,
     reject_line,
     unique_line,
 )
+from simhbase.corpus.outputs.parquet import parquet_form
 from simhbase.corpus.outputs.trim import with_its_id
 from simhbase.corpus.outputs.unique import unique_trim
 from simhbase.corpus.parser import Parser
@@ -35,6 +37,42 @@ def test_a_file_gets_its_name_when_it_is_whole(tmp_path):
         assert not path.exists()
     assert path.read_bytes() == b"one\ntwo\nthree\n"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("prepare", [os.symlink, os.link, lambda _, part: os.mkfifo(part)])
+def test_what_another_user_may_have_prepared_is_not_written(tmp_path, prepare):
+    """In a shared folder a link could choose which file is overwritten, and a pipe get all lines."""
+    kept = write(tmp_path / "kept", b"kept")
+    prepare(kept, tmp_path / "unique.jsonl.part")
+    with pytest.raises(SimhbaseError, match=r"cannot write .*unique\.jsonl\.part"):
+        OutputFile(tmp_path / "unique.jsonl")
+    assert kept.read_bytes() == b"kept"
+
+
+def test_a_part_of_another_user_in_a_shared_folder_is_not_written(tmp_path, monkeypatch):
+    write(tmp_path / "unique.jsonl.part", b"")
+    monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
+    with OutputFile(tmp_path / "unique.jsonl") as file:  # the owner of the folder may do anything there
+        file.write([b"one"])
+    write(tmp_path / "unique.jsonl.part", b"")
+    os.chown(tmp_path, os.getuid() + 2, -1) if os.getuid() == 0 else pytest.skip(
+        "only root gives folders away"
+    )
+    with pytest.raises(SimhbaseError, match="belongs to another user"):
+        OutputFile(tmp_path / "unique.jsonl")
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_table_is_not_made_through_a_link(tmp_path, is_linked):
+    kept = write(tmp_path / "kept", b"kept")
+    if is_linked:
+        (tmp_path / "unique.parquet.made").symlink_to(kept)
+    lines = write(tmp_path / "unique.parquet.part", b'{"id":"a"}\n')
+    parquet_form(tmp_path / "unique.parquet", dict).finish(
+        lines, tmp_path / "unique.parquet", KeptBeginning(0, 0)
+    )
+    assert kept.read_bytes() == b"kept"
+    assert (tmp_path / "unique.parquet").read_bytes()[:4] == b"PAR1"
 
 
 def test_a_file_without_lines_is_written_too(tmp_path):

@@ -262,7 +262,9 @@ def test_a_body_of_many_codings_is_rejected(tmp_path):
     body, codings = b"some words", 20
     for _ in range(codings):
         body = gzip.compress(body)
-    archive = Archive().answer("http://x/1", body, "text/plain", Content_Encoding=", ".join(["gzip"] * codings))
+    archive = Archive().answer(
+        "http://x/1", body, "text/plain", Content_Encoding=", ".join(["gzip"] * codings)
+    )
     ((_, _, reason),) = rejects(read(write(tmp_path / "x.warc", archive.data)))
     assert reason == "its content has 20 codings, at most 5 are read"
 

@@ -32,8 +32,8 @@ from simhbase.errors import BadInput
 from simhbase.text.packing import Unreadable
 
 DECIDING_LINES, DECIDING_BYTES = 1000, 1 << 20  # of a TSV, from its first cell that begins with a quote
-# Bytes of lines read again, for each byte read: quotes may be placed so that every line begins a row that does
-# not end.
+# Bytes of lines read again, for each byte read, and at first: quotes may be placed so that every line begins
+# a row without an end.
 _MOST_AGAIN, _FREE_AGAIN = 4, 1 << 16
 _WITHIN_LINES = 100  # a row of more lines is taken for a quote that does not close
 # Lines after the first that must look like rows for a quoted cell to be taken for several rows. Lines of
@@ -302,7 +302,11 @@ class _Rows:
                 reason += ' (a quote within is doubled in CSV, not \\")'
         end = self._lines.shown_end(number)
         if end:
-            again = "are read again" if self._lines.give_back() else "are not: such rows were read again too often"
+            again = (
+                "are read again"
+                if self._lines.give_back()
+                else "are not: such rows were read again too often"
+            )
             end += f". Its other lines {again}. If quotes are part of the texts, say so (quoting none)"
         return Reject(self._source.name, number, None, reason + end)
 

@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import EFBIG
+from functools import partial
 from io import SEEK_END, RawIOBase
-from itertools import count, islice, repeat
+from itertools import chain, count, islice, repeat
 from typing import Any, BinaryIO, Literal
 
 from simhbase.corpus.fields import listed, with_field
 from simhbase.corpus.formats.arrow_sizes import Message, blocks, message_at
 from simhbase.corpus.formats.parquet_sizes import Chunk, Page, chunks, pages
+from simhbase.corpus.formats.row_sizes import MOST_ROWS, PART_BYTES, parts, row_sizes
 from simhbase.corpus.formats.rows import distinct_names
 from simhbase.corpus.formats.utf8 import Utf8
 from simhbase.corpus.outputs.files import json_line
@@ -39,12 +41,12 @@ _ARROW_STREAM = b"\xff\xff\xff\xff"  # as data sets of Hugging Face
 MAGIC_BYTES = 16  # texts may begin with a magic word; bytes that they do not contain follow in a file
 BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do not contain
 _END_OF_STREAM = _ARROW_STREAM + bytes(4)
-MOST_ROWS, FEW_ROWS = 1024, 16  # read at once: where all sizes are known, and where they are not
+FEW_ROWS = 16  # read at once where not all sizes are known
 BATCH_BYTES = 128 << 20  # of the pages that the rows of a batch are in, and of their copies of shared values
 MOST_RATIO = 100  # of bytes in memory to bytes in the file; texts have 3 to 20
 # Of bytes of all rows to bytes of the file, as rows may share values without limit. zstd reaches 32,000.
 MOST_SHARED_RATIO = 1 << 15
-_ROW_BYTES = 64  # at least, of each row
+_ROW_BYTES, _VALUE_BYTES = 64, 8  # at least, of each row, and of each value
 _SHARED = (
     "its rows share values, and those so far have {:,} bytes; {:,} are allowed for so few bytes of a file. "
     "Read a larger part with a larger max_record_bytes, or export the rows as JSON lines"
@@ -73,8 +75,16 @@ def _opened(file: RawIOBase, options: InputOptions) -> _Parquet | _ArrowFile:
     file.seek(0)
     if not head.startswith(MAGIC):
         return _ArrowFile(file, most_bytes, is_stream=head.startswith(_ARROW_STREAM))
-    table = ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
-    leaves = map(table.schema.column, range(len(table.schema)))
+    opened = partial(
+        ParquetFile, file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
+    )
+    table = opened()
+    leaves = [table.schema.column(number) for number in range(len(table.schema))]
+    # A row may have any number of texts in lists, which share memory as dictionaries only.
+    texts = [leaf.path for leaf in leaves if leaf.max_repetition_level and leaf.physical_type == "BYTE_ARRAY"]
+    if texts and options.whole_rows:
+        file.seek(0)
+        table = opened(read_dictionary=texts)
     columns = [(leaf.path, leaf.max_repetition_level == 0) for leaf in leaves]
     return _Parquet(file, table, chunks(file, columns, table.num_row_groups), most_bytes)
 
@@ -124,14 +134,22 @@ class _Parquet:
         return rows_at_once(shared, rows)
 
     def _pages(self, chunk: Chunk) -> list[Page]:
-        """The pages of a column: in a file on the web only the first, as it would be read twice. Raises
-        OSError for those that take too much memory."""
+        """The pages of a column: of one without lists in a file on the web only the first, as it would be
+        read twice. Raises OSError for those that take too much memory."""
         found = pages(self.file, chunk)
-        some = list(found if _is_local(self.file) else islice(found, 1))
+        some = list(islice(found, 1) if chunk.is_flat and not _is_local(self.file) else found)
+        what = f"values of column {chunk.column}"
         for page in some:
-            what = f"values of column {chunk.column}"
             require_plausible(what, page.packed, page.unpacked, self.most_bytes)
+        if not chunk.is_flat:  # one row may have all of its values
+            packed, unpacked = sum(page.packed for page in some), sum(map(_held, some))
+            require_plausible(f"{what}, which are in lists,", packed, unpacked, self.most_bytes)
         return some
+
+
+def _held(page: Page) -> int:
+    """Bytes in memory, at least, of the values of a page: few bytes of a page may repeat one."""
+    return max(page.unpacked, 0 if page.is_dictionary else _VALUE_BYTES * page.values)
 
 
 def most_bytes(column: Sequence[Page], rows: int) -> int:
@@ -187,7 +205,7 @@ class _ArrowFile:
         self.schema_arrow = self._reader.schema
 
     def batches(self, _columns: list[str] | None) -> Iterator[Any]:
-        """Rows in pieces, with all columns. Raises as pyarrow, also for a stream that has no end."""
+        """Batches of the file, with all columns. Raises as pyarrow, also for a stream that has no end."""
         places = [] if self._is_stream else self._places()
         for number in count() if self._is_stream else range(len(places)):
             if self._is_stream:
@@ -201,9 +219,7 @@ class _ArrowFile:
                 return
             for column in batch.columns:
                 _require_sound(column)
-            few = batch.nbytes > BATCH_BYTES
-            rows = rows_at_once(sum(map(_shared_bytes, batch.columns)), FEW_ROWS if few else MOST_ROWS)
-            yield from (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
+            yield batch
 
     def _places(self) -> list[int]:
         """Where the batches of a file begin. Raises OSError for dictionaries that take too much memory, and
@@ -240,13 +256,6 @@ class _ArrowFile:
             raise OSError("it was cut short: it has no mark of its end")
         if self._file.read(1):
             raise OSError("more data follows its end, as of several files that were joined")
-
-
-def _shared_bytes(column: Any) -> int:
-    """Size of the values that the rows of a column share."""
-    from pyarrow import types
-
-    return column.dictionary.nbytes if types.is_dictionary(column.type) else 0
 
 
 def _require_sound(array: Any) -> None:
@@ -287,11 +296,11 @@ def parquet_records(
         table = _opened(file, options)
         columns = _Columns.of(table.schema_arrow, options)
         names = None if options.whole_rows else columns.names
-        for batch in table.batches(names):
+        for batch in chain.from_iterable(map(parts, table.batches(names))):
             if read > most:
                 raise OSError(EFBIG, _SHARED.format(read, most))
             for item in columns.records(source, row, batch, options, utf8):
-                read += _ROW_BYTES + (len(item.data) if isinstance(item, Raw) else 0)
+                read += _ROW_BYTES + _row_size(item)
                 yield item
             row += batch.num_rows
     except BadInput as error:
@@ -304,6 +313,11 @@ def parquet_records(
         else:
             reason = f"it is damaged or was cut short: it cannot be read ({_brief(error)})"
             yield SourceReject(source.name, None, None, f"it cannot be read: {said}" if said else reason)
+
+
+def _row_size(item: Raw | Reject) -> int:
+    """Bytes of a row, whose text is also in its JSON line."""
+    return max(len(item.data), len(item.row or b"")) if isinstance(item, Raw) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +369,10 @@ class _Column:
         used = texts.indices.unique().drop_null()
         values = dict(zip(used.to_pylist(), _values(texts.dictionary.take(used), most), strict=True))
         return [None if index is None else values[index] for index in texts.indices.to_pylist()]
+
+
+def _length(text: bytes | TooLong) -> int:
+    return text.bytes if isinstance(text, TooLong) else len(text)
 
 
 def _values(texts: Any, most: int) -> list[bytes | TooLong | None]:
@@ -432,7 +450,10 @@ class _Columns:
         if is_found:
             utf8.decide(text for text in texts if isinstance(text, bytes) and text)
             texts = [utf8.converted(text) if isinstance(text, bytes) else text for text in texts]
-        lines = self._lines(batch, texts, encoding, options) if options.whole_rows else nothing
+        others = self._sizes_of_others(batch) if options.whole_rows else [0] * batch.num_rows
+        # A row larger than a part is alone in it.
+        is_read = options.whole_rows and max(others, default=0) <= max(PART_BYTES, options.max_record_bytes)
+        lines = self._lines(batch, texts, encoding, options) if is_read else nothing
         columns = zip(ids, texts, values, lines, strict=True)
         for line, ((given, text, value, whole), tagged) in enumerate(
             zip(columns, tags, strict=False), row + 1
@@ -447,10 +468,20 @@ class _Columns:
                 continue
             if text is None:
                 yield Reject(source.name, line, row_id, f"column {self.content.name!r} is null, not a text")
-            elif isinstance(text, TooLong):
-                yield Reject(source.name, line, row_id, too_long(text.bytes, options))
+            elif (size := max(others[line - row - 1], _length(text))) > options.max_record_bytes:
+                yield Reject(source.name, line, row_id, too_long(size, options))
             else:
                 yield Raw(source.name, line, row_id, text, value, holds, encoding, tagged, row=whole)
+
+    def _sizes_of_others(self, batch: Any) -> list[int]:
+        """Bytes of the columns of each row that are read for output files only."""
+        columns = [
+            column
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            if name != self.content.name
+        ]
+        sizes: list[int] = row_sizes(columns, batch.num_rows).tolist()
+        return sizes
 
     def _lines(
         self, batch: Any, texts: list[bytes | TooLong | None], encoding: str | None, options: InputOptions

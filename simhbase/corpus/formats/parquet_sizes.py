@@ -49,12 +49,13 @@ class Chunk(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page, its size in memory and in the file, and the number of its rows at least."""
+    """A page, its size in memory and in the file, the number of its rows at least, and that of its values."""
 
     is_dictionary: bool
     unpacked: int
     packed: int
     rows: int
+    values: int = 0
 
 
 def chunks(file: RawIOBase, columns: Sequence[tuple[str, bool]], groups: int) -> list[list[Chunk]]:
@@ -128,8 +129,9 @@ def _page(fields: dict[int, Any], size: int) -> tuple[Page, int] | None:
     if not isinstance(unpacked, int) or not isinstance(packed, int) or min(unpacked, packed) < 0:
         return None
     more = fields.get(_OF_KIND.get(kind, 0))
-    values = more.get(_VALUES) if isinstance(more, dict) else None
-    return Page(kind == _DICTIONARY, unpacked, packed, values if isinstance(values, int) else 0), size
+    given = more.get(_VALUES) if isinstance(more, dict) else None
+    values = given if isinstance(given, int) else 0
+    return Page(kind == _DICTIONARY, unpacked, packed, values, values), size
 
 
 @dataclass(slots=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from errno import EEXIST
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from types import TracebackType
@@ -263,8 +265,10 @@ def made_of(path: Path) -> Path:
 def cut(path: Path, keep: KeptBeginning) -> BinaryIO:
     """Lock and open a file, truncated to the part to keep. Raises OutputBusy, PartDiffers, OSError."""
     while True:
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+        # Not through a link: in a folder that others may write to, somebody may have put one there.
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
         try:
+            _require_own(file, path)
             _lock(file, path)
             if _is_still(file, path):
                 if keep.size and not _begins_with(file, keep):
@@ -277,6 +281,16 @@ def cut(path: Path, keep: KeptBeginning) -> BinaryIO:
             file.close()
             raise
         file.close()
+
+
+def _require_own(file: BinaryIO, path: Path) -> None:
+    """Raise OSError for what another user may have prepared: who owns a folder may do there anything, others
+    must not get what is written, nor choose where."""
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        raise OSError(EEXIST, "it exists, and is no plain file of one name: remove it")
+    if status.st_uid not in (os.geteuid(), path.parent.stat().st_uid):
+        raise OSError(EEXIST, "it exists, and belongs to another user: write to another folder")
 
 
 def _lock(file: BinaryIO, path: Path) -> None:

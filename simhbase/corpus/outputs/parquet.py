@@ -52,6 +52,7 @@ def parquet_form(path: Path, types: Callable[[], Types]) -> Form:
     def finish(written: Path, target: Path, kept: KeptBeginning) -> None:
         made = made_of(target)
         try:
+            made.unlink(missing_ok=True)  # it might be a link of another user
             _write_table(written, made, kept, types())
             with made.open("rb") as table:
                 os.fsync(table.fileno())
