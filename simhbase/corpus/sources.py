@@ -128,7 +128,7 @@ class Sources:
                     yield from in_certain_base(items, self._options)
             else:
                 try:
-                    file = found.open()
+                    file = found.path.open("rb") if found.within is None else found.open()
                 except OSError as error:
                     reason = f"it cannot be opened: {error.strerror}"
                     yield SourceReject(found.source.name, None, None, reason)

@@ -371,10 +371,6 @@ class _Column:
         return [None if index is None else values[index] for index in texts.indices.to_pylist()]
 
 
-def _length(text: bytes | TooLong) -> int:
-    return text.bytes if isinstance(text, TooLong) else len(text)
-
-
 def _values(texts: Any, most: int) -> list[bytes | TooLong | None]:
     from pyarrow import compute, large_binary
 
@@ -468,7 +464,9 @@ class _Columns:
                 continue
             if text is None:
                 yield Reject(source.name, line, row_id, f"column {self.content.name!r} is null, not a text")
-            elif (size := max(others[line - row - 1], _length(text))) > options.max_record_bytes:
+            elif isinstance(text, TooLong):
+                yield Reject(source.name, line, row_id, too_long(text.bytes, options))
+            elif (size := others[line - row - 1]) > options.max_record_bytes:
                 yield Reject(source.name, line, row_id, too_long(size, options))
             else:
                 yield Raw(source.name, line, row_id, text, value, holds, encoding, tagged, row=whole)

@@ -104,7 +104,8 @@ def _of_lists(array: Any) -> _Sizes:
         within = _sizes(array.values.slice(array.offset * length, len(array) * length))
         if isinstance(within, int) or not length:
             return length * within if isinstance(within, int) else 0
-        return within.reshape(-1, length).sum(axis=1)
+        sums: NDArray[np.int64] = within.reshape(-1, length).sum(axis=1)
+        return sums
     if types.is_list_view(kind) or types.is_large_list_view(kind):
         is_valid = np.asarray(array.is_valid())
         begins = np.where(is_valid, np.asarray(array.offsets, np.int64)[: len(array)], 0)
@@ -121,6 +122,6 @@ def _between(values: Any, begins: NDArray[np.int64], ends: NDArray[np.int64]) ->
     within = _sizes(values.slice(first, max(int(ends.max(initial=0)) - first, 0)))
     if isinstance(within, int):
         return within * (ends - begins)
-    sums = np.concatenate([[0], np.cumsum(within)])
-    found: NDArray[np.int64] = sums[ends - first] - sums[begins - first]
+    ends_of = np.concatenate([[0], np.cumsum(within)])
+    found: NDArray[np.int64] = ends_of[ends - first] - ends_of[begins - first]
     return found

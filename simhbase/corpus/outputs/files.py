@@ -268,7 +268,6 @@ def cut(path: Path, keep: KeptBeginning) -> BinaryIO:
         # Not through a link: in a folder that others may write to, somebody may have put one there.
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
         try:
-            _require_own(file, path)
             _lock(file, path)
             if _is_still(file, path):
                 if keep.size and not _begins_with(file, keep):
@@ -283,16 +282,6 @@ def cut(path: Path, keep: KeptBeginning) -> BinaryIO:
         file.close()
 
 
-def _require_own(file: BinaryIO, path: Path) -> None:
-    """Raise OSError for what another user may have prepared: who owns a folder may do there anything, others
-    must not get what is written, nor choose where."""
-    status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-        raise OSError(EEXIST, "it exists, and is no plain file of one name: remove it")
-    if status.st_uid not in (os.geteuid(), path.parent.stat().st_uid):
-        raise OSError(EEXIST, "it exists, and belongs to another user: write to another folder")
-
-
 def _lock(file: BinaryIO, path: Path) -> None:
     try:
         flock(file, LOCK_EX | LOCK_NB)
@@ -305,9 +294,16 @@ def _lock(file: BinaryIO, path: Path) -> None:
 
 
 def _is_still(file: BinaryIO, path: Path) -> bool:
-    """True if a path leads to an open file; false if another run has renamed it meanwhile."""
+    """True if a path leads to an open file; false if another run has renamed it meanwhile. Raises OSError for
+    what another user may have prepared, to get what is written or to choose where: the owner of a folder may
+    do so anyway, others must not."""
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        raise OSError(EEXIST, "it exists, and is no plain file of one name: remove it")
+    if status.st_uid not in (os.geteuid(), path.parent.stat().st_uid):
+        raise OSError(EEXIST, "it exists, and belongs to another user: write to another folder")
     try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+        return os.path.samestat(status, path.stat())
     except FileNotFoundError:
         return False
 
