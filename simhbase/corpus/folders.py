@@ -50,7 +50,7 @@ class Walk:
         self._root = self._real(root)
         self._follow_links = follow_links
         # The folder that files must still be in when they are opened; None: they may be anywhere.
-        self.within = None if follow_links else self._root
+        self.within = None if follow_links else root
         self._read: set[tuple[int, int]] = set()  # folders, so that links that form a loop come to an end
         self.unread = Unread()
         self.failures: dict[str, str | None] = {}
@@ -153,15 +153,16 @@ class Walk:
 def open_within(path: Path, root: Path) -> BinaryIO:
     """Open a plain file below a folder. Raises OSError if it is none, or leads out of the folder.
 
-    root: with links resolved. Whoever may write there can put a link in the place of a file, or of a folder
-    above it, after it was found: so none is followed in between, and a pipe is not waited for.
+    Whoever may write there can put a link in the place of a file, or of a folder above it, after it was
+    found: so none is followed below the root, and a pipe is not waited for. The root is opened as it was
+    given, since folders above it may be closed.
     """
-    real = Path(os.path.realpath(path))
-    if not real.is_relative_to(root):
+    real, real_root = Path(os.path.realpath(path)), os.path.realpath(root)
+    if not real.is_relative_to(real_root):
         raise OSError(ELOOP, "it became a link that leads out of the folder")
-    place = os.open(root, _PASS)
+    place = os.open(root, _PASS & ~os.O_NOFOLLOW)
     try:
-        *folders, name = real.relative_to(root).parts or (".",)
+        *folders, name = real.relative_to(real_root).parts or (".",)
         for folder in folders:
             above, place = place, os.open(folder, _PASS, dir_fd=place)
             os.close(above)

@@ -46,7 +46,7 @@ class SizedFile(Protocol):
 @dataclass(frozen=True, slots=True)
 class FoundSource:
     """A source and its file; None for standard input. within: the folder that the file must not lead out
-    of, links resolved."""
+    of."""
 
     source: Source
     path: Path | SizedFile | None
