@@ -26,7 +26,6 @@ from simhbase.index.claims.batch import NO_LOAD, ClaimKind, LoadRun
 from simhbase.index.claims.claim import TIMEOUT, Claimed, Claimer, QueuedClaims, claimer_for
 from simhbase.index.claims.selection import annotations_of, duplicates_of
 from simhbase.index.counts import counts_of, note_pairs
-from simhbase.index.explain import explain
 from simhbase.index.mute import Hidden, MuteList, Name, require_valid
 from simhbase.index.reader import (
     DRAWER_LIMIT,
@@ -90,8 +89,6 @@ from simhbase.model.values import (
 from simhbase.process.progress import Progress, counting, length, no_progress
 from simhbase.profile.profile import SHORT, TABLE_BITS
 from simhbase.stores.base import Access, Store
-from simhbase.text.difference import REPEATS_ITSELF, repeats_itself
-from simhbase.text.extractor import Extractor
 
 Value = TypeVar("Value")
 
@@ -749,6 +746,8 @@ class Index(AbstractContextManager["Index"]):
     def features(self, text: str) -> list[tuple[str, float]]:
         """The distinct words of a text and their weights under the profile, the heaviest first. Raises
         UsageError if the profile's features are no words."""
+        from simhbase.text.extractor import Extractor
+
         _ = _several([text], "text")
         options = self.fingerprinter.options
         if options.kind != "words":
@@ -767,6 +766,8 @@ class Index(AbstractContextManager["Index"]):
         id: a document to include in the candidates, found or not. k, min_similarity: as for `find`. Raises
         UsageError like `find`.
         """
+        from simhbase.text.difference import REPEATS_ITSELF, repeats_itself
+
         found = self.fingerprinter.fingerprint_many(_several([text], "text"))
         if found.reasons[0] is not None:
             return Explanation(None, reason=found.reasons[0])
@@ -797,6 +798,8 @@ class Index(AbstractContextManager["Index"]):
         return explanations
 
     def _explained(self, text: FingerprintBatch, document: str | None, query: Query) -> Explanation:
+        from simhbase.index.explain import explain
+
         self.store.refresh()
         with self.same_tables():
             return self.store.read_consistent(lambda: explain(self.reader, text, query, document))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -230,7 +229,9 @@ class Profile:
 
         record = {name: value for name, value in self.describe().items() if name != "tokenizer"}
         content = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]
+        from hashlib import sha256  # OpenSSL's, which takes time to load
+
+        return sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]
 
     def require_fits_tables(self) -> None:
         """Raise UsageError if fingerprints have another length than tables store."""

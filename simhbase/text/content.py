@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,4 +15,6 @@ class NamedContent:
 
     @cached_property
     def digest(self) -> str:
-        return hashlib.sha256(self.content).hexdigest()
+        from hashlib import sha256  # OpenSSL's, which takes time to load
+
+        return sha256(self.content).hexdigest()

