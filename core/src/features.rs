@@ -7,9 +7,9 @@
 
 use crate::dictionary::Dictionary;
 use crate::growing::Growing;
-use crate::hash::{chain, fmix64, murmur128, GOLDEN};
+use crate::hash::{chain, fmix64, murmur128, murmur128_short, GOLDEN};
 use crate::keyed::{Keyed, Numbering, Values};
-use crate::normal::{encode, Normal};
+use crate::normal::{encode, utf8, Normal};
 use crate::words::Cutter;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -108,9 +108,8 @@ impl Features {
             if ((end - begin) as usize) < options.min_length {
                 continue;
             }
-            self.token.clear();
-            encode(&normal.points[begin as usize..end as usize], &mut self.token);
-            let digest = murmur128(&self.token);
+            let word = &normal.points[begin as usize..end as usize];
+            let digest = digest_of(word, &mut self.token);
             if !options.stop_words.is_empty() && options.stop_words.contains(&digest[0]) {
                 continue;
             }
@@ -124,7 +123,7 @@ impl Features {
                 self.weights.push(1);
                 options.idf.fetch(digest[0]);
                 if keeps_tokens || options.keeps_tokens() {
-                    self.tokens.extend_from_slice(&self.token);
+                    encode(word, &mut self.tokens);
                     self.ends.push(self.tokens.len());
                 }
             }
@@ -207,6 +206,28 @@ impl Features {
         listed.sort_unstable_by(|one, other| (other.1, &one.0).cmp(&(one.1, &other.0)));
         listed
     }
+}
+
+/// MurmurHash3 of a word's UTF-8. That of a short one needs no memory. token: room for that of a long one.
+#[inline(always)]
+fn digest_of(word: &[u32], token: &mut Vec<u8>) -> [u64; 2] {
+    let (mut bytes, mut length) = (0u128, 0);
+    for &point in word {
+        if length > 12 {
+            token.clear();
+            encode(word, token);
+            return murmur128(token);
+        }
+        let (code, more) = utf8(point);
+        bytes |= (code as u128) << (8 * length);
+        length += more;
+    }
+    if length < 16 {
+        return murmur128_short(bytes, length);
+    }
+    token.clear();
+    encode(word, token);
+    murmur128(token)
 }
 
 /// Digests of the n-grams of characters. A size that the compiler knows makes it twice as fast.

@@ -25,28 +25,39 @@ pub fn fmix32(mut state: u32) -> u32 {
 /// MurmurHash3 x64 128, seed 0: two words in the order of its bytes, read big-endian.
 #[inline]
 pub fn murmur128(data: &[u8]) -> [u64; 2] {
-    const C1: u64 = 0x87C3_7B91_1142_53D5;
-    const C2: u64 = 0x4CF5_AD43_2745_937F;
-    let mixed1 = |word: u64| word.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);
-    let mixed2 = |word: u64| word.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1);
-    let words = |block: &[u8; 16]| {
-        let both = u128::from_le_bytes(*block);
-        (both as u64, (both >> 64) as u64)
-    };
     let (mut one, mut other) = (0u64, 0u64);
     let (blocks, rest) = data.as_chunks::<16>();
     for block in blocks {
-        let (first, second) = words(block);
-        one = (one ^ mixed1(first)).rotate_left(27).wrapping_add(other);
+        let (first, second) = mixed(u128::from_le_bytes(*block));
+        one = (one ^ first).rotate_left(27).wrapping_add(other);
         one = one.wrapping_mul(5).wrapping_add(0x52DC_E729);
-        other = (other ^ mixed2(second)).rotate_left(31).wrapping_add(one);
+        other = (other ^ second).rotate_left(31).wrapping_add(one);
         other = other.wrapping_mul(5).wrapping_add(0x3849_5AB5);
     }
     let mut block = [0u8; 16];
     block[..rest.len()].copy_from_slice(rest);
-    let (first, second) = words(&block); // zeros mix to zero
-    one ^= mixed1(first) ^ data.len() as u64;
-    other ^= mixed2(second) ^ data.len() as u64;
+    ended((one, other), u128::from_le_bytes(block), data.len())
+}
+
+/// The same of less than 16 bytes: the first is the lowest of `bytes`, and those behind the last are 0.
+#[inline(always)]
+pub fn murmur128_short(bytes: u128, length: usize) -> [u64; 2] {
+    ended((0, 0), bytes, length)
+}
+
+#[inline(always)]
+fn mixed(block: u128) -> (u64, u64) {
+    const C1: u64 = 0x87C3_7B91_1142_53D5;
+    const C2: u64 = 0x4CF5_AD43_2745_937F;
+    let (one, other) = (block as u64, (block >> 64) as u64);
+    (one.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2), other.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1))
+}
+
+#[inline(always)]
+fn ended((mut one, mut other): (u64, u64), rest: u128, length: usize) -> [u64; 2] {
+    let (first, second) = mixed(rest); // zeros mix to zero
+    one ^= first ^ length as u64;
+    other ^= second ^ length as u64;
     one = one.wrapping_add(other);
     other = other.wrapping_add(one);
     (one, other) = (fmix64(one), fmix64(other));

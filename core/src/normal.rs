@@ -89,19 +89,33 @@ pub struct Normal {
 #[inline(always)]
 pub fn encode(points: &[u32], bytes: &mut Vec<u8>) {
     for &point in points {
-        let low = |shift: u32| 0x80 | (point >> shift & 63) as u8;
-        match point {
-            0..0x80 => bytes.push(point as u8),
-            0x80..0x800 => bytes.extend([0xC0 | (point >> 6) as u8, low(0)]),
-            0x800..0x10000 => bytes.extend([0xE0 | (point >> 12) as u8, low(6), low(0)]),
-            _ => bytes.extend([0xF0 | (point >> 18) as u8, low(12), low(6), low(0)]),
-        }
+        let (code, length) = utf8(point);
+        bytes.extend_from_slice(&code.to_le_bytes()[..length]);
+    }
+}
+
+/// UTF-8 of a character, the first byte lowest, and the number of its bytes.
+#[inline(always)]
+pub fn utf8(point: u32) -> (u32, usize) {
+    let low = |shift: u32| 0x80 | (point >> shift & 63);
+    match point {
+        0..0x80 => (point, 1),
+        0x80..0x800 => (0xC0 | point >> 6 | low(0) << 8, 2),
+        0x800..0x10000 => (0xE0 | point >> 12 | low(6) << 8 | low(0) << 16, 3),
+        _ => (0xF0 | point >> 18 | low(12) << 8 | low(6) << 16 | low(0) << 24, 4),
     }
 }
 
 #[inline(always)]
 pub fn is_han(point: u32) -> bool {
     matches!(point, 0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x3FFFF | 0x3005 | 0x3007)
+}
+
+/// True for most Han, small letters and digits of ASCII: they are their own normal form, unless what follows changes
+/// them.
+#[inline(always)]
+fn is_plain(point: u32) -> bool {
+    matches!(point, 0x4E00..=0x9FFF | 0x61..=0x7A | 0x30..=0x39)
 }
 
 #[inline(always)]
@@ -146,7 +160,8 @@ fn fill<const ORIGINS: bool>(text: &[u32], fold: Option<&Fold>, out: &mut Normal
     out.points.reserve(text.len());
     let mut spaced = false;
     let Normal { points, origins } = out;
-    each(text, fold, |point, is_white, from, to| {
+    each(text, fold, |run, is_white, from, to| {
+        let (point, others) = (run[0], &run[1..]);
         if is_white {
             spaced = true;
             return;
@@ -158,8 +173,13 @@ fn fill<const ORIGINS: bool>(text: &[u32], fold: Option<&Fold>, out: &mut Normal
             }
         }
         points.push(point);
-        if ORIGINS {
-            origins.push((from, to));
+        if !others.is_empty() {
+            points.extend_from_slice(others);
+        }
+        match (ORIGINS, others) {
+            (false, _) => {}
+            (true, []) => origins.push((from, to)),
+            (true, _) => origins.extend((from..to).map(|at| (at, at + 1))),
         }
     });
 }
@@ -167,23 +187,31 @@ fn fill<const ORIGINS: bool>(text: &[u32], fold: Option<&Fold>, out: &mut Normal
 /// The normal form, but with the white space of the text.
 pub fn fold_case(text: &[u32], fold: Option<&Fold>, out: &mut Vec<u32>) {
     out.clear();
-    each(text, fold, |point, _, _, _| out.push(point));
+    each(text, fold, |run, _, _, _| out.extend_from_slice(run));
 }
 
 /// Hands out the characters of the normal form, whether they are white space, which stays, and begin and end of the
-/// cluster in the text that they are made from.
+/// cluster in the text that they are made from. A run of several is that of the text: each is made from itself.
 #[inline(always)]
-fn each(text: &[u32], fold: Option<&Fold>, mut put: impl FnMut(u32, bool, u32, u32)) {
+fn each(text: &[u32], fold: Option<&Fold>, mut put: impl FnMut(&[u32], bool, u32, u32)) {
     let folded = |point: u32| fold.map_or(Some(point), |fold| fold.get(point));
     let mut slow = Cluster::default();
     let mut at = 0;
     let mut next = text.first().map_or(SPACE, |&point| becomes(point));
     while at < text.len() {
+        if fold.is_none() && is_plain(text[at]) {
+            let run = text[at + 1..].iter().take_while(|&&point| is_plain(point)).count();
+            if run > 0 {
+                put(&text[at..at + run], false, at as u32, (at + run) as u32);
+                at += run; // the last may be changed by what follows
+                next = becomes(text[at]);
+            }
+        }
         let this = next;
         let mut behind = at + 1;
         next = text.get(behind).map_or(SPACE, |&point| becomes(point));
         if this | next >= 0 && fold.is_none() {
-            put(this as u32, false, at as u32, behind as u32); // most depend on no other
+            put(&[this as u32], false, at as u32, behind as u32); // most depend on no other
             at = behind;
             continue;
         }
@@ -196,17 +224,17 @@ fn each(text: &[u32], fold: Option<&Fold>, mut put: impl FnMut(u32, bool, u32, u
         match this {
             _ if behind > at + 1 || matches!(this, AWKWARD | SIGMA | FIRST) => {
                 for &point in slow.normalise(text, at, behind, fold) {
-                    put(point, is_space(point), from, to);
+                    put(&[point], is_space(point), from, to);
                 }
             }
-            point @ 0.. => folded(point as u32).into_iter().for_each(|point| put(point, false, from, to)),
-            SPACE => put(white(text[at]), true, from, to),
+            point @ 0.. => folded(point as u32).into_iter().for_each(|point| put(&[point], false, from, to)),
+            SPACE => put(&[white(text[at])], true, from, to),
             GONE => {}
             several => {
                 let place = (SEVERAL - several) as usize;
                 let count = unicode::SEVERAL[place] as usize;
                 let parts = unicode::SEVERAL[place + 1..place + 1 + count].iter();
-                parts.filter_map(|&point| folded(point)).for_each(|point| put(point, false, from, to));
+                parts.filter_map(|&point| folded(point)).for_each(|point| put(&[point], false, from, to));
             }
         }
         at = behind;

@@ -65,9 +65,7 @@ impl Pipeline {
         }
         let Features { digests, weights, .. } = &scratch.features;
         for word in 0..1 + self.options.is_wide as usize {
-            let column = digests.iter().map(|digest| digest[word]);
-            let of_all = weights.iter().copied().chain(std::iter::repeat(1));
-            out.values.push(simhash(column, of_all));
+            out.values.push(simhash(digests.iter().map(|digest| digest[word]), weights));
         }
     }
 
