@@ -1,4 +1,4 @@
-"""What is about to be removed, for those who are asked first."""
+"""What is about to be removed, and whether it is so much that the user is asked first (cli/consent.py)."""
 
 from __future__ import annotations
 

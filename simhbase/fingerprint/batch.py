@@ -75,7 +75,7 @@ class Fingerprinted:
         min_features: int,
     ) -> tuple[Self, dict[int, int]]:
         """From the core's arrays (`_core.Pipeline.fingerprint`). The second value is the number of features
-        of each text without a fingerprint, by its position."""
+        of each text without a fingerprint, by its position: the rule of `Fingerprinter.fingerprint_one`."""
         counts = np.frombuffer(distinct, np.uint32)
         values = np.frombuffer(found, np.uint64).reshape((len(counts), 2) if bits == 128 else len(counts))
         sketches = np.frombuffer(sketched, np.uint8).reshape(len(counts), sketch_bytes)

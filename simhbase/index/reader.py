@@ -728,7 +728,8 @@ def _no_sketch(key: bytes, value: bytes) -> bytes:
 
 
 def expired_before(store: Store, time: int) -> int:
-    """Documents with a lower version have expired. 0 if the store drops them itself."""
+    """Documents with a lower version have expired, and are not to be found: `alive_since`, but 0 in a store
+    that drops them itself."""
     return 0 if store.keeps_hints else alive_since(store, time)
 
 

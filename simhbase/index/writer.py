@@ -397,7 +397,8 @@ NOTHING = DocumentBatch([], FingerprintBatch.bare(np.empty(0, dtype=np.uint64)))
 
 
 def admitted(documents: DocumentBatch) -> tuple[DocumentBatch, list[Rejected]]:
-    """Split documents into valid and rejected ones."""
+    """Split documents into valid and rejected ones. Of an id that comes repeatedly the first document counts,
+    even if it is rejected for its tags: callers assign the answers by id."""
     ids = documents.ids
     if documents.tags is None and len(set(ids)) == len(ids) and not any(map(rows.id_problem, ids)):
         return documents, []
@@ -426,7 +427,8 @@ def known(store: Store, ids: Sequence[str]) -> list[Known | None]:
 
 
 def alive_since(store: Store, time: int) -> int:
-    """Documents with lower versions have expired at this time. 0 if it is unknown: HBase removes them."""
+    """Documents with lower versions have expired at this time. 0 if none expire, or the user may not know.
+    Lookups use `expired_before` (reader.py), which leaves HBase to drop them."""
     ttl = store.ttl()
     return time - ttl * 1000 if isinstance(ttl, int) else 0
 

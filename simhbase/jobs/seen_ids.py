@@ -1,4 +1,4 @@
-"""Finds ids that occur repeatedly in one run, in bounded memory."""
+"""Rejects records whose id came before in the same run: the first one is kept. In bounded memory."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class Lookup:
     """The result of one query: a container of its matches, false if there are none.
 
     fingerprint: None if the text has too few features; reason then says why. truncated: a drawer or the list
-    of a fingerprint's documents was longer than the limit.
+    of a fingerprint's documents was longer than the limit, or a service has more matches than it lists.
     """
 
     fingerprint: Fingerprint | None

@@ -1,4 +1,5 @@
-"""Boilerplate: lines and phrases that many documents of a corpus share, removed before fingerprinting.
+"""Boilerplate: lines and phrases that many documents of a corpus share. The core removes them before
+fingerprinting (core/src/boilerplate.rs); here are their files, and the joining of learnt phrases.
 
 Texts are compared by units: a character of a script that is written without spaces, or a run of other
 letters, marks and digits. Punctuation, white space, case and width do not count. Removed are lines that
@@ -76,7 +77,8 @@ class Boilerplate(NamedContent):
 
     def strip(self, texts: Sequence[str], variants: CharacterTable | None = None) -> list[str]:
         """Replace the boilerplate of n texts by spaces, and fold the rest; texts without boilerplate are
-        returned unchanged. Each piece of about 65,536 characters of a long text is processed by itself."""
+        returned unchanged. Each piece of about 65,536 characters of a long text is processed by itself. Not
+        for fingerprints, whose core has `known`."""
         return self.known(variants).strip(list(texts))
 
 

@@ -1,4 +1,5 @@
-"""Output files of load and dedup: unique documents, duplicates, rejects."""
+"""Output files of load and dedup: unique documents, duplicates, rejects. Before a file with content is
+replaced, a command asks (`files_in_place`, cli/consent.py)."""
 
 from __future__ import annotations
 
