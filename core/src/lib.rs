@@ -6,6 +6,7 @@
 mod boilerplate;
 mod containment;
 mod dictionary;
+mod drawers;
 mod features;
 mod growing;
 mod hash;
@@ -34,7 +35,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use texts::{points, string, Texts};
 
 const KEPT: usize = 1 << 20; // characters: memory that longer texts needed is given back
@@ -490,6 +491,127 @@ impl Join {
     }
 }
 
+/// The drawers that a lookup of one fingerprint reads.
+#[pyclass(frozen)]
+struct Probes(Vec<drawers::Table>);
+
+#[pymethods]
+impl Probes {
+    /// tables: the flag of each; the moves of its runs of bits: to the right, a mask, and to the left into a prefix of 40
+    /// bits; and the bits of a prefix to flip, one at a time.
+    #[new]
+    fn new(tables: Vec<drawers::Table>) -> Self {
+        Probes(tables)
+    }
+
+    /// The prefixes of one fingerprint, 5 bytes each.
+    fn of<'py>(&self, py: Python<'py>, fingerprint: u64) -> PyResult<Bound<'py, PyList>> {
+        let prefixes = drawers::probes(&self.0, fingerprint);
+        PyList::new(py, prefixes.iter().map(|prefix| PyBytes::new(py, &prefix.to_be_bytes()[3..])))
+    }
+}
+
+/// The bytes of rows of `size` bytes each. Raises ValueError for other arrays.
+fn rows_in(array: &PyBuffer<u8>, size: usize) -> PyResult<&[u8]> {
+    let count = array.item_count();
+    if !array.is_c_contiguous() || !count.is_multiple_of(size) {
+        return Err(PyValueError::new_err(format!("not a contiguous array of rows of {size} bytes")));
+    }
+    if count == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: the buffer keeps the memory; callers do not write to it.
+    Ok(unsafe { std::slice::from_raw_parts(array.buf_ptr().cast::<u8>().cast_const(), count) })
+}
+
+/// Drawers of fingerprints in memory. Any thread may read and change them.
+#[pyclass(frozen)]
+struct Drawers(RwLock<drawers::Drawers>);
+
+/// Distances by fingerprint, whether a drawer has more rows than the limit, rows read, and those of the largest drawer.
+type Hits<'py> = (Bound<'py, PyDict>, bool, usize, usize);
+
+#[pymethods]
+impl Drawers {
+    #[new]
+    fn new() -> Self {
+        Drawers(RwLock::default())
+    }
+
+    /// Adds rows: keys, uint8 (..., 13).
+    fn add(&self, py: Python<'_>, keys: PyBuffer<u8>) -> PyResult<()> {
+        let rows = rows_in(&keys, drawers::KEY_BYTES)?;
+        work(py, || self.0.write().unwrap_or_else(PoisonError::into_inner).add(rows))
+    }
+
+    /// Removes rows: keys, uint8 (..., 13).
+    fn remove(&self, py: Python<'_>, keys: PyBuffer<u8>) -> PyResult<()> {
+        let rows = rows_in(&keys, drawers::KEY_BYTES)?;
+        work(py, || self.0.write().unwrap_or_else(PoisonError::into_inner).remove(rows))
+    }
+
+    /// Which rows there are: keys, uint8 (n, 13) -> bool (n,).
+    fn contain<'py>(&self, py: Python<'py>, keys: PyBuffer<u8>) -> PyResult<Bound<'py, PyByteArray>> {
+        let rows = rows_in(&keys, drawers::KEY_BYTES)?;
+        Ok(array(py, &self.read_by(py, |drawers| drawers.contain(rows))?))
+    }
+
+    /// Fingerprints within `most` bits of one, among the first `limit` rows of each drawer. Keeps the interpreter: there
+    /// is less to do than to give it up.
+    fn near<'py>(
+        &self,
+        py: Python<'py>,
+        value: u64,
+        prefixes: List<'_, 'py>,
+        most: u32,
+        limit: Option<usize>,
+    ) -> PyResult<Hits<'py>> {
+        let number = |prefix: Bound<'py, PyAny>| Ok(drawers::number(prefix.downcast::<PyBytes>()?.as_bytes()));
+        let prefixes = prefixes.iter().map(number).collect::<PyResult<Vec<_>>>()?;
+        let job = |drawers: &drawers::Drawers| drawers.near(value, &prefixes, most, limit.unwrap_or(usize::MAX));
+        let near = match self.0.try_read() {
+            Ok(drawers) => catch_unwind(AssertUnwindSafe(|| job(&drawers))).map_err(|_| failed(py))?,
+            Err(_) => self.read_by(py, job)?, // others change it just now
+        };
+        let found = PyDict::new(py);
+        near.bits.iter().try_for_each(|&(fingerprint, bits)| found.set_item(fingerprint, bits))?;
+        Ok((found, near.truncated, near.rows, near.largest))
+    }
+
+    /// The first `limit` rows of drawers, uint8 (m, 5), from number `first` on, of as many as have about `enough` rows:
+    /// how many each has (int64), their fingerprints (uint64), and the numbers of drawers with more rows (int64).
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        prefixes: PyBuffer<u8>,
+        first: usize,
+        limit: Option<usize>,
+        enough: usize,
+    ) -> PyResult<[Bound<'py, PyByteArray>; 3]> {
+        let prefixes = rows_in(&prefixes, drawers::PREFIX_BYTES)?;
+        let wanted = prefixes.get(first * drawers::PREFIX_BYTES..).unwrap_or_default();
+        let part = self.read_by(py, |drawers| drawers.read(wanted, limit.unwrap_or(usize::MAX), enough))?;
+        let truncated = part.truncated.iter().map(|place| place + first as i64).collect::<Vec<_>>();
+        Ok([array(py, &part.lengths), array(py, &part.fingerprints), array(py, &truncated)])
+    }
+
+    /// All rows in order: the numbers of their prefixes (uint64), and their fingerprints (uint64).
+    fn sorted<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyByteArray>; 2]> {
+        let (prefixes, fingerprints) = self.read_by(py, drawers::Drawers::sorted)?;
+        Ok([array(py, &prefixes), array(py, &fingerprints)])
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.read_by(py, drawers::Drawers::rows)
+    }
+}
+
+impl Drawers {
+    fn read_by<T: Send>(&self, py: Python<'_>, job: impl FnOnce(&drawers::Drawers) -> T + Send) -> PyResult<T> {
+        work(py, || job(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
 type Sketches<'a> = &'a PyBuffer<u8>;
 
 /// The rows of two arrays of sketches of one shape, pair by pair: their first `size` bytes and the rest. Raises
@@ -589,6 +711,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     std::panic::set_hook(Box::new(|panic| PANIC.set(panic.to_string().replace('\n', " "))));
     module.add("DICTIONARY", dictionary::VERSION)?;
     module.add_class::<Dictionary>()?;
+    module.add_class::<Drawers>()?;
+    module.add_class::<Probes>()?;
     module.add_class::<Form>()?;
     module.add_class::<Boilerplate>()?;
     module.add_class::<Units>()?;

@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase._core import Probes
 from simhbase.drawers.layout import SEGMENT_BITS, Layout
 from simhbase.drawers.layout import layout as layout_called
 
@@ -109,22 +110,15 @@ def probes(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8
 
 
 def probes_of(fingerprint: int, layout: Layout) -> list[bytes]:
-    """The prefixes of `probes` for one fingerprint, as bytes: NumPy calls would take longer than reading the
-    drawers."""
-    found = []
-    for number, moves, flips in _probing(layout.name, layout.bits):
-        for right, mask, left in moves:
-            number |= (fingerprint >> right & mask) << left
-        found.append(number.to_bytes(PREFIX_BYTES))
-        found += [(number ^ flip).to_bytes(PREFIX_BYTES) for flip in flips] if flips else ()
-    return found
+    """The prefixes of `probes` for one fingerprint of 64 bits, as bytes: NumPy calls would take longer than
+    reading the drawers."""
+    return _probes(layout.name, layout.bits).of(fingerprint)
 
 
 @lru_cache
-def _probing(name: str, bits: int) -> list[tuple[int, list[tuple[int, int, int]], list[int]]]:
-    """Flag, moves and flips of each table."""
+def _probes(name: str, bits: int) -> Probes:
     tables = _moves_of_tables(name, bits)
-    return list(zip(range(1, len(tables) + 1), tables, _flips_of_tables(name, bits), strict=True))
+    return Probes(list(zip(range(1, len(tables) + 1), tables, _flips_of_tables(name, bits), strict=True)))
 
 
 @lru_cache

@@ -6,27 +6,16 @@ import threading
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import reduce
-from itertools import takewhile
 from typing import NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase._core import Drawers
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.model.values import Size
-from simhbase.process.slices import bounded_slices, ranges
-from simhbase.stores.arrays import (
-    after_key,
-    columns_of,
-    keys_of,
-    limited,
-    prefix_numbers,
-    rows_between,
-    versions_of,
-)
+from simhbase.stores.arrays import after_key, keys_of, rows_between, versions_of
 from simhbase.stores.atomic import BaseStore, LockedRecords
 from simhbase.stores.backend import Backend
 from simhbase.stores.base import (
@@ -46,7 +35,6 @@ from simhbase.stores.strings import pairs
 T = TypeVar("T")
 BATCH_ROWS = 10_000
 RECENT_KEYS = 4_096
-LONGER = 64  # times: a run of index rows than the next one
 NO_TIMES = np.empty(0, dtype=np.int64)
 
 
@@ -105,173 +93,51 @@ class MemoryStore(BaseStore["MemoryRecords"]):
         self._closed = True
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Distinct index rows in order, stored or removed. prefixes: int64 (n,), of their drawers, as numbers;
-    fingerprints: uint64 (n,); stored: bool (n,)."""
-
-    prefixes: NDArray[np.int64]
-    fingerprints: NDArray[np.uint64]
-    stored: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, keys: NDArray[np.uint8], *, stored: bool) -> _Rows:
-        """The rows of keys (..., 13), which may repeat."""
-        prefixes, fingerprints = columns_of(keys)
-        rows = cls(prefixes, fingerprints, np.full(len(prefixes), stored))
-        return rows[_last_of_each(prefixes, fingerprints)]
-
-    def __len__(self) -> int:
-        return len(self.prefixes)
-
-    def __getitem__(self, chosen: NDArray[np.bool_ | np.int64]) -> _Rows:
-        return _Rows(self.prefixes[chosen], self.fingerprints[chosen], self.stored[chosen])
-
-    def drawers(self, prefixes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the rows of m drawers begin, and their numbers: (m,) twice."""
-        first, end = self.prefixes.searchsorted([prefixes, prefixes + 1])
-        return first, end - first
-
-    def find(
-        self, prefixes: NDArray[np.int64], fingerprints: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Where each of m rows is or would be inserted, and whether it is here: (m,) twice."""
-        first, counts = self.drawers(prefixes)
-        ends = first + counts
-        end = ends.copy()
-        while len(searched := np.flatnonzero(first < end)):  # binary searches, all at once
-            middle = (first[searched] + end[searched]) // 2
-            is_before = self.fingerprints[middle] < fingerprints[searched]
-            first[searched[is_before]] = middle[is_before] + 1
-            end[searched[~is_before]] = middle[~is_before]
-        is_here = first < ends
-        is_here[is_here] = self.fingerprints[first[is_here]] == fingerprints[is_here]
-        return first, is_here
-
-    def changed(self, later: _Rows) -> _Rows:
-        """These rows and later ones, which replace equal ones."""
-        places, is_here = self.find(later.prefixes, later.fingerprints)
-        stored = self.stored.copy()
-        stored[places[is_here]] = later.stored[is_here]
-        places, new = places[~is_here], later[~is_here]
-        return _Rows(
-            np.insert(self.prefixes, places, new.prefixes),
-            np.insert(self.fingerprints, places, new.fingerprints),
-            np.insert(stored, places, new.stored),
-        )
-
-
-def _last_of_each(drawers: NDArray[np.int64], fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Positions of n rows in order, of equal ones the last: (m,)."""
-    order = np.lexsort((fingerprints, drawers))
-    drawers, fingerprints = drawers[order], fingerprints[order]
-    is_last = np.ones(len(order), dtype=np.bool_)
-    is_last[:-1] = (drawers[1:] != drawers[:-1]) | (fingerprints[1:] != fingerprints[:-1])
-    return order[is_last]
-
-
 class MemoryDrawers:
-    """Runs of rows, from the earliest to the latest changes, each many times as long as the next one: few are
-    searched, and a change copies few rows. The first has no removed rows."""
+    """Drawers that the core keeps (`core/src/drawers.rs`)."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
-        self._runs: list[_Rows] = []  # replaced as a whole, so that an interruption loses nothing
+        self._drawers = Drawers()
 
     def add(self, keys: NDArray[np.uint8]) -> None:
-        self._change(_Rows.of(keys, stored=True))
+        with self._store.exclusive():
+            self._drawers.add(np.ascontiguousarray(keys))
 
     def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
-        self._change(_Rows.of(keys, stored=False))
-
-    def _change(self, rows: _Rows) -> None:
         with self._store.exclusive():
-            runs = self._runs.copy()
-            while runs and len(runs[-1]) < LONGER * len(rows):
-                rows = runs.pop().changed(rows)
-            if not runs:
-                rows = rows[rows.stored]
-            self._runs = [*runs, rows] if len(rows) else runs
+            self._drawers.remove(np.ascontiguousarray(keys))
 
     def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
-        rows = columns_of(keys)
-        found = np.full(len(rows[0]), -1, dtype=np.int64)
         with self._store.exclusive():
-            for run in self._runs:
-                places, is_here = run.find(*rows)
-                found[is_here] = np.where(run.stored[places[is_here]], 0, -1)
-        return found.reshape(keys.shape[:-1])
+            found = np.frombuffer(self._drawers.contain(np.ascontiguousarray(keys)), dtype=np.bool_)
+        return found.reshape(keys.shape[:-1]).astype(np.int64) - 1
 
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
-        with self._store.exclusive():
-            runs = self._runs
-        wanted = prefix_numbers(prefixes)
-        drawers = [(run, *run.drawers(wanted)) for run in runs]
-        totals = sum((counts for _, _, counts in drawers), start=np.zeros(len(wanted), dtype=np.int64))
-        for part in bounded_slices(totals, PART_ROWS):
-            found = [(run, first[part], counts[part]) for run, first, counts in drawers if counts[part].any()]
-            if found:
-                yield limited(part.start, *_merged(found), limit)
+        wanted, first = np.ascontiguousarray(prefixes), 0
+        while first < len(wanted):
+            with self._store.exclusive():
+                part = self._drawers.read(wanted, first, limit, PART_ROWS)
+            lengths, truncated = (np.frombuffer(part[column], dtype=np.int64) for column in (0, 2))
+            end = first + len(lengths)
+            offsets = np.append(0, np.cumsum(lengths))
+            fingerprints = np.frombuffer(part[1], dtype=np.uint64)
+            yield DrawerRows(np.arange(first, end), offsets, fingerprints, truncated)
+            first = end
 
     def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
         with self._store.exclusive():
-            runs = self._runs
-        numbers = list(map(int.from_bytes, prefixes))
-        borders = [border for number in numbers for border in (number, number + 1)]
-        places = [run.prefixes.searchsorted(borders).tolist() for run in runs]
-        near, truncated, rows, largest = dict[int, int](), False, 0, 0
-        for drawer in range(0, len(borders), 2):
-            ends = ((run, *place[drawer : drawer + 2]) for run, place in zip(runs, places, strict=True))
-            found = _stored_in([(run, slice(*end)) for run, *end in ends if end[0] < end[1]])
-            truncated |= limit is not None and len(found) > limit
-            found = found[:limit]
-            rows += len(found)
-            largest = max(largest, len(found))
-            distances = ((each, (each ^ value).bit_count()) for each in found)
-            near.update((each, far) for each, far in distances if far <= bits)
-        return DrawerHits(near, truncated, rows, largest)
+            return DrawerHits(*self._drawers.near(value, [*prefixes], bits, limit))
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
-        rows = self._all()
-        yield from rows_between(keys_of(rows.prefixes, rows.fingerprints), start, stop)
-
-    def _all(self) -> _Rows:
-        """All rows, as one run."""
         with self._store.exclusive():
-            if len(self._runs) > 1:
-                rows = reduce(_Rows.changed, self._runs)
-                self._runs = [rows[rows.stored]]
-            return self._runs[0] if self._runs else _Rows.of(np.empty((0, KEY_BYTES), np.uint8), stored=True)
+            prefixes, fingerprints = (np.frombuffer(column, np.uint64) for column in self._drawers.sorted())
+        yield from rows_between(keys_of(prefixes.view(np.int64), fingerprints), start, stop)
 
     def approximate_size(self) -> Size:
-        rows = len(self._all())
+        with self._store.exclusive():
+            rows = len(self._drawers)
         return Size(rows, rows * KEY_BYTES, 0.0)
-
-
-def _merged(
-    found: Sequence[tuple[_Rows, NDArray[np.int64], NDArray[np.int64]]],
-) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """The rows of m drawers in several runs, given where they begin and their numbers: how many each drawer
-    has (m,), and their fingerprints."""
-    parts = [run[ranges(first, counts)] for run, first, counts in found]
-    if len(parts) == 1 and parts[0].stored.all():  # as for most single lookups: nothing to merge
-        return found[0][2], parts[0].fingerprints
-    numbers = np.arange(len(found[0][1]))
-    drawers = np.concatenate([np.repeat(numbers, counts) for _, _, counts in found])
-    fingerprints = np.concatenate([part.fingerprints for part in parts])
-    stored = np.concatenate([part.stored for part in parts])
-    last = _last_of_each(drawers, fingerprints)
-    last = last[stored[last]]
-    return np.bincount(drawers[last], minlength=len(numbers)), fingerprints[last]
-
-
-def _stored_in(places: Sequence[tuple[_Rows, slice]]) -> list[int]:
-    """The fingerprints of a drawer, ascending, given where its rows are in runs, the latest last."""
-    is_stored = dict[int, bool]()
-    for run, place in places:
-        rows = zip(run.fingerprints[place].tolist(), run.stored[place].tolist(), strict=True)
-        is_stored.update(rows)
-    return sorted(each for each, stored in is_stored.items() if stored)
 
 
 class MemoryRecords(LockedRecords):
@@ -327,8 +193,10 @@ class MemoryRecords(LockedRecords):
             return [self._scan(prefix, limit) for prefix in prefixes]
 
     def _scan(self, prefix: bytes, limit: int) -> list[Row]:
-        keys = takewhile(lambda key: key.startswith(prefix), self._first_keys(prefix, limit))
-        return [(key, self._cells[key]) for key in keys]
+        found = _beginning_with(prefix, self._keys, limit)
+        if recent := _beginning_with(prefix, self._recent, limit):
+            found = sorted(found + recent)[:limit]
+        return [(key, self._cells[key]) for key in found]
 
     def _first_keys(self, start: bytes, most: int) -> list[bytes]:
         """The first keys from `start` on."""
@@ -352,3 +220,12 @@ class MemoryRecords(LockedRecords):
         with self._store.exclusive():
             values = sum(len(cell.value) for cell in self._cells.values())
             return Size(len(self._cells), sum(map(len, self._cells)) + values, 0.0)
+
+
+def _beginning_with(prefix: bytes, keys: list[bytes], limit: int) -> list[bytes]:
+    """The first `limit` of sorted keys that begin with a prefix. One after the other: there are few."""
+    first = end = bisect_left(keys, prefix)
+    last = min(first + limit, len(keys))
+    while end < last and keys[end].startswith(prefix):
+        end += 1
+    return keys[first:end]
