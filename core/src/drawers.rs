@@ -13,18 +13,49 @@ pub const KEY_BYTES: usize = 13; // prefix and fingerprint, big-endian
 
 const LEAST: usize = 16; // slots
 
-#[derive(Clone, Copy, Default, PartialEq)]
+#[derive(Clone, Copy)]
 enum Held {
-    #[default]
     Nothing,
     One(u64),
     Several(usize), // number of the set
 }
 
+/// A drawer's prefix above two bits for what it holds, and the fingerprint or the number of the set. Two words, where
+/// a prefix and a `Held` take three.
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    prefix: u64,
-    held: Held,
+    named: u64,
+    value: u64,
+}
+
+impl Slot {
+    #[inline(always)]
+    fn new(prefix: u64, held: Held) -> Self {
+        match held {
+            Held::Nothing => Slot::default(),
+            Held::One(fingerprint) => Slot { named: prefix << 2 | 1, value: fingerprint },
+            Held::Several(set) => Slot { named: prefix << 2 | 2, value: set as u64 },
+        }
+    }
+
+    #[inline(always)]
+    fn is_free(&self) -> bool {
+        self.named & 3 == 0
+    }
+
+    #[inline(always)]
+    fn prefix(&self) -> u64 {
+        self.named >> 2
+    }
+
+    #[inline(always)]
+    fn held(&self) -> Held {
+        match self.named & 3 {
+            0 => Held::Nothing,
+            1 => Held::One(self.value),
+            _ => Held::Several(self.value as usize),
+        }
+    }
 }
 
 /// Fingerprints by the prefixes of their drawers.
@@ -132,10 +163,10 @@ impl Drawers {
             self.grow();
         }
         let place = self.place(prefix);
-        match self.slots[place].held {
+        match self.slots[place].held() {
             Held::Nothing => {
                 self.used += 1;
-                self.slots[place] = Slot { prefix, held: Held::One(fingerprint) };
+                self.slots[place] = Slot::new(prefix, Held::One(fingerprint));
                 true
             }
             Held::One(held) if held == fingerprint => false,
@@ -145,7 +176,7 @@ impl Drawers {
                     self.sets.len() - 1
                 });
                 self.sets[set].extend([held, fingerprint]);
-                self.slots[place].held = Held::Several(set);
+                self.slots[place] = Slot::new(prefix, Held::Several(set));
                 true
             }
             Held::Several(set) => self.sets[set].insert(fingerprint),
@@ -166,7 +197,7 @@ impl Drawers {
             return false;
         }
         let place = self.place(prefix);
-        if let Held::Several(set) = self.slots[place].held {
+        if let Held::Several(set) = self.slots[place].held() {
             self.sets[set].remove(&fingerprint);
             if !self.sets[set].is_empty() {
                 return true;
@@ -183,10 +214,10 @@ impl Drawers {
         let mut place = free;
         loop {
             place = (place + 1) & mask;
-            if self.slots[place].held == Held::Nothing {
+            if self.slots[place].is_free() {
                 break;
             }
-            let first = self.hashed(self.slots[place].prefix);
+            let first = self.hashed(self.slots[place].prefix());
             let is_behind = place.wrapping_sub(first) & mask >= place.wrapping_sub(free) & mask;
             if is_behind {
                 self.slots[free] = self.slots[place];
@@ -201,8 +232,8 @@ impl Drawers {
     fn grow(&mut self) {
         let larger = (2 * self.slots.len()).max(LEAST);
         let slots = std::mem::replace(&mut self.slots, vec![Slot::default(); larger]);
-        for slot in slots.into_iter().filter(|slot| slot.held != Held::Nothing) {
-            let place = self.place(slot.prefix);
+        for slot in slots.into_iter().filter(|slot| !slot.is_free()) {
+            let place = self.place(slot.prefix());
             self.slots[place] = slot;
         }
     }
@@ -216,7 +247,7 @@ impl Drawers {
     #[inline(always)]
     fn place(&self, prefix: u64) -> usize {
         let mut place = self.hashed(prefix);
-        while self.slots[place].held != Held::Nothing && self.slots[place].prefix != prefix {
+        while !self.slots[place].is_free() && self.slots[place].prefix() != prefix {
             place = (place + 1) & (self.slots.len() - 1);
         }
         place
@@ -235,7 +266,7 @@ impl Drawers {
         if self.slots.is_empty() {
             return Drawer::Nothing;
         }
-        match self.slots[self.place(prefix)].held {
+        match self.slots[self.place(prefix)].held() {
             Held::Nothing => Drawer::Nothing,
             Held::One(fingerprint) => Drawer::One(fingerprint),
             Held::Several(set) => Drawer::Several(&self.sets[set]),
@@ -292,8 +323,7 @@ impl Drawers {
 
     /// All rows in order: prefixes and fingerprints.
     pub fn sorted(&self) -> (Vec<u64>, Vec<u64>) {
-        let mut drawers: Vec<u64> =
-            self.slots.iter().filter(|slot| slot.held != Held::Nothing).map(|slot| slot.prefix).collect();
+        let mut drawers: Vec<u64> = self.slots.iter().filter(|slot| !slot.is_free()).map(Slot::prefix).collect();
         drawers.sort_unstable();
         let (mut prefixes, mut fingerprints) = (vec![], vec![]);
         for prefix in drawers {

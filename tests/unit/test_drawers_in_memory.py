@@ -6,7 +6,7 @@ import pytest
 
 from simhbase._core import Drawers
 from simhbase.drawers.layout import layout
-from simhbase.drawers.rowkeys import PREFIX_BYTES, core_probes, encode, probes
+from simhbase.drawers.rowkeys import PREFIX_BYTES, encode, probes, probes_of
 
 LAYOUT = layout("5x2")
 ROUNDS = 30
@@ -20,7 +20,7 @@ def values(number: int) -> np.ndarray:
 def test_the_core_names_the_drawers_of_one_fingerprint_as_arrays_do(name):
     fingerprints = np.random.default_rng(1).integers(0, 1 << 64, 50, dtype=np.uint64)
     wanted = probes(fingerprints, layout(name))
-    made = [core_probes(name, 64).of(value) for value in fingerprints.tolist()]
+    made = [probes_of(value, layout(name)) for value in fingerprints.tolist()]
     assert made == [[prefix.tobytes() for prefix in some] for some in wanted]
 
 
@@ -41,7 +41,7 @@ def test_threads_add_remove_and_look_up_at_the_same_time():
         prefixes = np.ascontiguousarray(kept[:, 0, :PREFIX_BYTES])
         while not is_done.is_set():
             for value in values(0)[:20].tolist():
-                bits, *_ = drawers.near(value, core_probes("5x2", 64).of(value), 3, None)
+                bits, *_ = drawers.near(value, probes_of(value, LAYOUT), 3, None)
                 assert bits[value] == 0
             lengths, fingerprints, _ = drawers.read(prefixes, 0, None, 1 << 20)
             assert np.frombuffer(lengths, np.int64).sum() == len(fingerprints) // 8 >= len(prefixes)

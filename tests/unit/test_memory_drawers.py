@@ -1,7 +1,5 @@
 """The index rows of a store in memory."""
 
-from unittest.mock import patch
-
 import numpy as np
 import pytest
 
@@ -10,21 +8,6 @@ from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import encode
 from simhbase.errors import TablesMissing
 from simhbase.stores import create_store
-
-
-def test_an_interrupted_change_loses_no_row():
-    keys = encode(np.arange(1, 200, dtype=np.uint64) << np.uint64(50), layout("5x2"))
-    store = create_store("memory:")
-    for some in (keys[:150], keys[150:160], keys[160:161]):
-        store.drawers.add(some)
-    for change in (
-        lambda: list(store.drawers.iterate()),
-        lambda: store.drawers.add(keys[170:]),
-        lambda: store.drawers.remove(keys[:100], np.zeros(1000, dtype=np.int64)),
-    ):
-        with patch.object(np, "insert", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
-            change()
-        assert (store.drawers.times(keys[:161]) == 0).all()
 
 
 def test_rows_that_are_removed_and_added_again_are_there_once():
