@@ -237,6 +237,13 @@ def test_headers_of_joined_files_are_no_rows(tmp_path, suffix):
     assert notes == ["the header is there 3 times more (first in line 3)"]
 
 
+def test_a_header_of_one_column_that_comes_again_with_a_byte_order_mark_is_no_row(tmp_path):
+    path = write(tmp_path / "x.csv", "text\none\n\ufefftext\ntwo\ntext\n".encode())
+    items, notes = noted(path, id_from="line")
+    assert [text for _, text in texts(items)] == ["one", "two"]
+    assert notes == ["the header is there 2 times more (first in line 3)"]
+
+
 # One text each: all that databases escape, and what only looks so.
 AWKWARD = [
     "plain",

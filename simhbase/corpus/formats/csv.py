@@ -85,11 +85,14 @@ def csv_records(
         yield SourceReject(source.name, header.line, None, f"in the header: {error}")
         return
     repeated: list[int] = []
+    heading = header.unmarked
+    # A header that comes again has one of these at its end, with a mark if it has one column.
+    ends = {mark + cell for cell in heading for mark in (b"", codecs.BOM_UTF8)}
     for row in rows.read(len(header.cells)):
         try:
             if isinstance(row, Reject):
                 yield row
-            elif row.cells[-1] in header.cells and row.unmarked == header.unmarked:
+            elif (row.cells[-1] or b"") in ends and row.unmarked == heading:
                 columns = _Columns.of(row.names(options), options)
                 repeated.append(row.line)
             else:
