@@ -6,6 +6,10 @@ rows in the fingerprints table. This is safe beside writers: an apparent problem
 is counted or repaired, and hints younger than the grace time are left alone. Part of an index (a key range of
 each table) can be checked separately; its rows belong to several parts of the other tables, so all of them
 are looked up.
+
+A repair writes the listings and index rows that documents lack. It removes listings and index rows that no
+document needs, claims older than the grace time, and what cannot be read: rows of documents, fingerprints and
+refused claims, the mute list and logs of loads.
 """
 
 from __future__ import annotations
@@ -124,10 +128,10 @@ def check(
 ) -> CheckReport:
     """Compare the rows of a store's tables with each other.
 
-    repair: repair problems until a pass finds none, and remove garbage older than a day. part: (1, 100)
-    checks the first of 100 equal parts of each table. agree: called before a repair, for each table with the
-    number of rows that it would remove, which takes a pass before the repair; may raise. progress: reports
-    the rows read. Safe beside writers.
+    repair: repair problems until a pass finds none, and remove rows that cannot be read, and garbage older
+    than a day. part: (1, 100) checks the first of 100 equal parts of each table. agree: called before a
+    repair, for each table with the number of rows that it would remove, which takes a pass before the repair;
+    may raise. progress: reports the rows read. Safe beside writers.
     Raises UsageError for an invalid part, and the errors of `simhbase.open`.
 
     `simhbase.tables.check` checks the attributes of the tables.

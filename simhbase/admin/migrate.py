@@ -174,6 +174,7 @@ def require_fitting(source: Index, target: Index, given: Mapping[str, object], w
                 if value is not None or name in parameters
             }
         )
+        # What was not given may differ, unless fingerprints depend on it.
         stored.profile.reindexed(there.profile.parameters())
     if there.salt != stored.salt and target.scope is None:
         raise UsageError(

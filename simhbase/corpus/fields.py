@@ -30,8 +30,9 @@ EXACT = 2.0**53  # orjson gives integers beyond 64 bits as floats, which are ine
 
 
 def json_value(text: str | bytes) -> Any:
-    """The value of a JSON text; also with NaN, Infinity, halves of surrogate pairs, control characters in
-    strings and integers of any length. Raises orjson.JSONDecodeError."""
+    """The value of a JSON text; also with NaN, Infinity, halves of surrogate pairs and control characters in
+    strings. Integers beyond 64 bits may be floats: from EXACT on, ask `exact_json_value`. Raises
+    orjson.JSONDecodeError."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -68,7 +68,8 @@ def extracted(
     chunks: Iterator[Chunk], options: InputOptions, processes: int | None = None
 ) -> Generator[ReadItems, None, None]:
     """Chunks of HTML pages parsed by worker processes, because the libraries for it hold the interpreter, and
-    a page may hang or crash them: then it is a reject. Other chunks, and a few small ones, as they are.
+    a page may crash them, or take more than PAGE_SECONDS: then it is a reject (`Parser.lost`). Other chunks,
+    and a few small ones, as they are: these are parsed later, in this process and without a limit of time.
 
     Close it, or wrap it in `contextlib.closing`, to stop the processes. Raises as `map_in_processes`.
     """

@@ -42,13 +42,15 @@ from simhbase.profile.profile import (
 )
 from simhbase.text.containment import containment, is_measured
 from simhbase.text.difference import repeats_itself
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.jaccard import similarity
 
 BYTES_AT_ONCE = 1 << 19  # of texts compared at once; their shingles take dozens of times as much
 
 # Of pairs of texts, given by their positions (m,) among the texts: float64 (m,).
-Measure = Callable[[Extractor, Sequence[str], NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
+Measure = Callable[
+    [FeatureExtractor, Sequence[str], NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]
+]
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ class SpooledTexts:
         self._texts = Spool(folder)
         self._digests = SpooledRows(folder, np.empty((0, 2), dtype=np.uint64))
         self.variants = profile.variants
-        self._extractor = Extractor(profile.shingles)
+        self._extractor = FeatureExtractor(profile.shingles)
 
     def close(self) -> None:
         self._texts.close()

@@ -746,13 +746,13 @@ class Index(AbstractContextManager["Index"]):
     def features(self, text: str) -> list[tuple[str, float]]:
         """The distinct words of a text and their weights under the profile, the heaviest first. Raises
         UsageError if the profile's features are no words."""
-        from simhbase.text.extractor import Extractor
+        from simhbase.text.feature_extractor import FeatureExtractor
 
         _ = _several([text], "text")
         options = self.fingerprinter.options
         if options.kind != "words":
             raise UsageError(f"the features of this profile are {options.kind}: only words are listed")
-        return Extractor(options).words(text)
+        return FeatureExtractor(options).words(text)
 
     def explain(
         self,

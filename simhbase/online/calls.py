@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from simhbase.errors import Overloaded, TimedOut
-from simhbase.process.joining import Shares, Turns
+from simhbase.process.queue import Shares, Turns
 
 T = TypeVar("T")
 

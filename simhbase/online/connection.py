@@ -8,7 +8,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from simhbase.online.settings import Limits
-from simhbase.process.joining import Shares
+from simhbase.process.queue import Shares
 
 LEFT_TO_ANSWER = 2.0  # seconds to send 408 for a slow request before its connection is closed
 PIPELINED = 16  # requests that wait for the answer to another one of their connection

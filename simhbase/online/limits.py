@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from simhbase.errors import Overloaded
 from simhbase.online.calls import source
 from simhbase.online.failures import TooLarge
-from simhbase.process.joining import Shares
+from simhbase.process.queue import Shares
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from simhbase.online.app import create_app
 from simhbase.online.connection import BoundedProtocol
 from simhbase.online.metrics import FOLDER, ServiceMetrics
 from simhbase.online.settings import Settings
-from simhbase.process.joining import Shares
+from simhbase.process.queue import Shares
 
 BACKLOG = 2048
 # Thread switch interval. With Python's default of 5 ms, the event loop would wait that long after each

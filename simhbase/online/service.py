@@ -36,8 +36,8 @@ from simhbase.online.failures import NotStored, TooLarge
 from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.settings import REQUEST_CHARACTERS, Settings
 from simhbase.online.shared import SharedLookups
-from simhbase.process.joining import Shares
 from simhbase.process.logs import logger
+from simhbase.process.queue import Shares
 from simhbase.profile.profile import SHORT
 
 log = logger(__name__)

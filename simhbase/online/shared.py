@@ -1,4 +1,4 @@
-"""Lookups of many concurrent callers that share reads of the store (`simhbase/process/joining.py`), and the
+"""Lookups of many concurrent callers that share reads of the store (`simhbase/process/queue.py`), and the
 fingerprinting of their texts."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from simhbase.index.reader import IDS_LIMIT
 from simhbase.index.tags import required_tags
 from simhbase.metrics import timed
 from simhbase.model.values import Lookup, Query
-from simhbase.process.joining import OF_ALL, Queue, QueuedRequest
+from simhbase.process.queue import OF_ALL, Queue, QueuedRequest
 
 LARGEST_BATCH = 256  # lookups per read
 LARGEST_TEXTS = 1 << 20  # characters of their texts, unless one text has more
@@ -44,14 +44,13 @@ class SharedLookups:
 
     index: remains the caller's, to be closed afterwards. largest_batch: maximum lookups per read; queue:
     maximum waiting lookups, beyond which Overloaded is raised for a source that has more than an equal share
-    of them; readers: number of reading threads; more than
-    one helps if reads mostly wait for distant servers.
+    of them; readers: number of reading threads; more than one helps if reads mostly wait for distant servers.
 
     Answers are the same as from the index. An error in one record affects only its caller. `timeout`, in
     seconds, raises TimedOut, and lookups that no caller waits for are not read. Many records, or long texts,
     are looked up in parts, between which other callers have their turns. `source`: on whose behalf a call is,
-    so that several callers for one have the turns of one. A forked child gets its own
-    queue and threads, if its store can be used after a fork (HBase can).
+    so that several callers for one have the turns of one. A forked child gets its own queue and threads, if
+    its store can be used after a fork (HBase can).
 
     Raises ProfileMismatch, like the index on first use.
     """

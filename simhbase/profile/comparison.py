@@ -14,7 +14,7 @@ from simhbase.model.values import Comparison, Fingerprint, Stretch
 from simhbase.profile.profile import Profile, given_parameters, make_profile
 from simhbase.text.containment import containment, is_measured
 from simhbase.text.difference import difference, notes
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.jaccard import similarity as exact_similarity
 
 _FIRST, _SECOND = np.array([0]), np.array([1])
@@ -46,7 +46,7 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
     )
     values = [Fingerprint(to_int(value)) for value in found.values]
     one, other = (None if reason else value for value, reason in zip(values, found.reasons, strict=True))
-    extractor = Extractor(profile.shingles)
+    extractor = FeatureExtractor(profile.shingles)
     exact = exact_similarity(extractor, [left, right], _FIRST, _SECOND)
     contained = None
     if is_measured(profile.shingles):

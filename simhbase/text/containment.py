@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.features import UP_TO_TRIPLES, FeatureOptions
 
 
@@ -18,7 +18,7 @@ def is_measured(options: FeatureOptions) -> bool:
 
 
 def containment(
-    extractor: Extractor, texts: Sequence[str], left: NDArray[np.int64], right: NDArray[np.int64]
+    extractor: FeatureExtractor, texts: Sequence[str], left: NDArray[np.int64], right: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Share of the characters of each left text that the right one has, of m pairs: positions int64 (m,) ->
     float64 (m,), 1 for an empty text. White space and boilerplate do not count."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.features import SHINGLES, FeatureOptions
 
 PAIRS = "chars:2"  # for short texts
@@ -17,7 +17,7 @@ PAIRS = "chars:2"  # for short texts
 class ShingleSets:
     """Sets of the features of n texts. A text that is too short has an empty set."""
 
-    def __init__(self, extractor: Extractor, texts: Sequence[str]) -> None:
+    def __init__(self, extractor: FeatureExtractor, texts: Sequence[str]) -> None:
         self._sets = extractor.sets(texts)
 
     @cached_property
@@ -54,11 +54,11 @@ class ShingleSets:
 
 def shingle_sets(texts: Sequence[str], kind: str = SHINGLES) -> ShingleSets:
     """Feature sets of n texts. kind: see FeatureOptions."""
-    return ShingleSets(Extractor(FeatureOptions(kind=kind)), texts)
+    return ShingleSets(FeatureExtractor(FeatureOptions(kind=kind)), texts)
 
 
 def similarity(
-    extractor: Extractor, texts: Sequence[str], left: NDArray[np.int64], right: NDArray[np.int64]
+    extractor: FeatureExtractor, texts: Sequence[str], left: NDArray[np.int64], right: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Similarity of m pairs of texts: positions int64 (m,) -> float64 (m,). If both are shorter than a
     shingle, 1 for equal texts."""

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 import simhbase
 from simhbase.text.containment import containment
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.features import SHINGLES, FeatureOptions
 from simhbase.text.html import extract_html
 from simhbase.text.normalise import normalise
@@ -112,7 +112,7 @@ def shares_of(texts: Sequence[str], count: int, chance: Random) -> dict[float | 
             others = [other for other in range(len(texts)) if other != number]
             for other in chance.sample(others, min(OTHERS, len(others))):
                 queries[other].append((None, paragraph))
-    extractor = Extractor(FeatureOptions(kind=SHINGLES))
+    extractor = FeatureExtractor(FeatureOptions(kind=SHINGLES))
     found: dict[float | None, list[float]] = {}
     for number, some in queries.items():
         left = np.arange(1, len(some) + 1)

@@ -22,7 +22,7 @@ from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.pairs import TextPairs
 from simhbase.quality.schemes import BY_LENGTH as PRESET
 from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts, pairs_found_by
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.jaccard import PAIRS, ShingleSets, shingle_sets
 from simhbase.text.normalise import normalise
 from tests.bench.report import Cell, Table
@@ -209,7 +209,7 @@ def by_threshold(
 def counted(profile: Profile, fingerprinted: CorpusFingerprints, texts: Sequence[str]) -> TextPairs:
     """What the bands find and features that are counted decide."""
     found = pairs_found_by(profile, fingerprinted, COMPARED_FROM)
-    sets = ShingleSets(Extractor(profile.feature_options), texts)
+    sets = ShingleSets(FeatureExtractor(profile.feature_options), texts)
     fewer = np.minimum(sets.sizes[found.left], sets.sizes[found.right])
     threshold = profile.index_scheme.threshold
     assert isinstance(threshold, RisingThreshold)

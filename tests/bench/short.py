@@ -31,7 +31,7 @@ from simhbase.quality.schemes import (
     simhash_settings,
 )
 from simhbase.quality.truth import Truth, bin_name
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.features import SHINGLES, FeatureOptions
 from simhbase.text.jaccard import ShingleSets, shingle_sets
 from simhbase.text.normalise import normalise
@@ -242,7 +242,7 @@ def short_texts(
             of_item[item.id] = places.setdefault(text, len(places))
     lefts, rights = zip(*sentence_pairs(), strict=True)
     texts = [*places, *lefts, *rights]
-    sets = ShingleSets(Extractor(FeatureOptions(kind="chars:2")), texts)
+    sets = ShingleSets(FeatureExtractor(FeatureOptions(kind="chars:2")), texts)
     chosen = {
         tuple(sorted((of_item[left], of_item[right])))
         for (left, right), similarity in similar.items()

@@ -17,7 +17,7 @@ from simhbase.index.stored_profile import probes
 from simhbase.profile.profile import Profile
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.containment import containment
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.features import document_frequencies, tokens
 from simhbase.text.idf import IdfTable
 from simhbase.text.jaccard import shingle_sets
@@ -206,7 +206,7 @@ def compare(chance: Random, corpus: Sequence[str]) -> int:
         reference.similarity(some[one], some[other], size) for one, other in zip(left, right, strict=True)
     ]
     options = profile.shingles
-    assert containment(Extractor(options), some, left, right).tolist() == [
+    assert containment(FeatureExtractor(options), some, left, right).tolist() == [
         reference.containment(some[one], some[other], options) for one, other in zip(left, right, strict=True)
     ]
     return len(texts)

@@ -9,7 +9,7 @@ import simhbase
 from simhbase import Document, Profile
 from simhbase.drawers.memory_index import MemoryIndex
 from simhbase.fingerprint.sketches import mismatches_of
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.jaccard import ShingleSets
 from tests.selection import load_unique
 
@@ -56,7 +56,7 @@ def near_pairs(texts: list[str]) -> set[tuple[int, int]]:
 
 
 def features(text: str) -> int:
-    return ShingleSets(Extractor(PROFILE.feature_options), [text]).sizes.item()
+    return ShingleSets(FeatureExtractor(PROFILE.feature_options), [text]).sizes.item()
 
 
 @settings(max_examples=25, deadline=None)

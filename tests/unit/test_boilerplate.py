@@ -5,7 +5,7 @@ import pytest
 from simhbase.errors import BadInput, NoFingerprint
 from simhbase.profile.profile import Profile
 from simhbase.text.boilerplate import Boilerplate, BoilerplateItem, join, phrases, render, split
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.features import FeatureOptions
 from simhbase.text.jaccard import ShingleSets
 from simhbase.text.userfile import read_boilerplate
@@ -68,7 +68,7 @@ def test_a_text_without_boilerplate_stays_to_the_letter():
 
 
 def test_words_on_either_side_are_as_with_a_space_between_them():
-    features = Extractor(FeatureOptions(weights="count", boilerplate=MINE))
+    features = FeatureExtractor(FeatureOptions(weights="count", boilerplate=MINE))
     texts = ["big央视网消息新闻联播house", "北京央视网消息新闻联播大学"]
     assert ShingleSets(features, texts).sizes.tolist() == [2, 1], "big house, 北京大学"
 

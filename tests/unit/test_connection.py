@@ -12,7 +12,7 @@ from uvicorn import Config, Server
 
 from simhbase.online.connection import BoundedProtocol, JoinedWrites
 from simhbase.online.settings import Limits
-from simhbase.process.joining import Shares
+from simhbase.process.queue import Shares
 
 
 class Recorded(asyncio.Transport):

@@ -7,7 +7,7 @@ import pytest
 import regex
 
 from simhbase.errors import UsageError
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.features import FeatureOptions, tokens
 from simhbase.text.idf import SCALE, IdfTable, jieba_table
 from simhbase.text.jaccard import shingle_sets
@@ -18,7 +18,7 @@ FIRST, SECOND = np.array([0]), np.array([1])
 
 
 def words(text: str, **options: object) -> list[tuple[str, float]]:
-    return Extractor(FeatureOptions(**options)).words(text)
+    return FeatureExtractor(FeatureOptions(**options)).words(text)
 
 
 def test_han_goes_to_jieba_and_every_other_run_of_letters_marks_and_digits_is_one_token():

@@ -11,7 +11,7 @@ import pytest
 
 from simhbase.index.stored_profile import probe_answers, probes
 from simhbase.profile.profile import Profile, make_profile
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.features import tokens
 from tests import reference
 
@@ -60,7 +60,7 @@ def test_the_known_tokens_are_those_of_jieba():
 @pytest.mark.parametrize("name", [name for name, profile in PROFILES.items() if profile.features == "words"])
 def test_the_known_fingerprints_of_words_are_those_of_the_definition(name):
     profile = PROFILES[name]
-    extractor = Extractor(profile.feature_options)
+    extractor = FeatureExtractor(profile.feature_options)
     for text, known in zip(probes(), golden()["fingerprints"][name], strict=True):
         value = reference.simhash(extractor.words(text), profile.bits)
         assert known == f"{value:0{profile.bits // 4}x}"

@@ -19,7 +19,7 @@ from simhbase.errors import UsageError
 from simhbase.profile.profile import Profile
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.difference import difference
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.features import FeatureOptions, tokens
 from simhbase.text.idf import IdfTable
 from simhbase.text.jaccard import ShingleSets
@@ -156,14 +156,14 @@ def test_folds_hold_for_stop_words_and_boilerplate():
     boilerplate = Boilerplate("mine", "line\t9\t責任編輯\n".encode())
     profile = Profile(verify=False, fold="hant", stop_words=frozenset(["國家"]), boilerplate=boilerplate)
     assert profile.stop_words == {"国家"}
-    sets = ShingleSets(Extractor(profile.feature_options), ["国家，圖書館\n责任编辑", "图书馆"])
+    sets = ShingleSets(FeatureExtractor(profile.feature_options), ["国家，圖書館\n责任编辑", "图书馆"])
     assert sets.similarity(np.array([0]), np.array([1])) == 1
 
 
 def test_an_idf_table_is_folded_as_texts_are():
     table = IdfTable("mine", "議會 1.0\n甲 5.0\n乙 9.0\n".encode())
     profile = Profile(verify=False, fold="hant", weights="tfidf", idf=table, min_features=1)
-    assert Extractor(profile.feature_options).words("議會") == [("议会", 1)]
+    assert FeatureExtractor(profile.feature_options).words("議會") == [("议会", 1)]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_fold_that_is_none_is_refused():
 def test_boilerplate_is_found_whatever_hides_in_it():
     boilerplate = Boilerplate("mine", b"line\t9\tread more\n")
     texts = ["Re\xadad\u200b more\u200b\nhello world"]
-    assert ShingleSets(Extractor(FeatureOptions(boilerplate=boilerplate)), texts).sizes.tolist() == [2]
+    assert ShingleSets(FeatureExtractor(FeatureOptions(boilerplate=boilerplate)), texts).sizes.tolist() == [2]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from simhbase.drawers.scheme import MinHashScheme
 from simhbase.drawers.threshold import RisingThreshold
 from simhbase.fingerprint.minhash import COUNTED, SketchParameters
 from simhbase.profile.profile import make_profile
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.jaccard import ShingleSets
 from tests.short import near_pairs, sentence_pairs
 
@@ -27,7 +27,7 @@ def found(pairs: list[tuple[str, str]]) -> set[tuple[int, int]]:
 
 
 def features_in_common(left: str, right: str) -> float:
-    sets = ShingleSets(Extractor(SHORT.feature_options), [left, right])
+    sets = ShingleSets(FeatureExtractor(SHORT.feature_options), [left, right])
     return float(sets.similarity(np.array([0]), np.array([1]))[0])
 
 

@@ -8,7 +8,7 @@ from simhbase.errors import NoFingerprint
 from simhbase.fingerprint.batch import to_int
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.profile.profile import PRESETS, make_profile
-from simhbase.text.extractor import Extractor
+from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.features import FeatureOptions
 from simhbase.text.idf import jieba_table
 from tests import reference
@@ -41,7 +41,7 @@ def test_fingerprints_equal_the_reference(options, bits):
     ]
     found = fingerprinter.fingerprint_many(texts)
     for text, value in zip(texts, found.values, strict=True):
-        assert to_int(value) == reference.simhash(Extractor(fingerprinter.options).words(text), bits)
+        assert to_int(value) == reference.simhash(FeatureExtractor(fingerprinter.options).words(text), bits)
 
 
 @pytest.mark.parametrize("count", [255, 256, 511, 70_000])

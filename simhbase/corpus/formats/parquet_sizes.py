@@ -1,7 +1,8 @@
 """Where the columns of a Parquet file are, and how large their pages, by its footer and their headers.
 
 pyarrow knows it, too, but ends the process if what it is asked for is damaged. Both have the compact form of
-Thrift, of which fields are read by their numbers. What pyarrow can read is read alike here, or refused: a
+Thrift, of which fields are read by their numbers. By these sizes `parquet.py` refuses columns
+(`require_plausible`) before they are unpacked. What pyarrow can read is read alike here, or refused: a
 page that is not looked at may take any memory.
 """
 

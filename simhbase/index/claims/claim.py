@@ -38,8 +38,8 @@ from simhbase.index.reader import Asked, Reader
 from simhbase.index.writer import AtomicWriter, DocumentBatch, admitted, alive_since, known
 from simhbase.model.values import AddReport, Claim, Fingerprint, Match, Outcome
 from simhbase.process.interrupt import interrupt_pending
-from simhbase.process.joining import OF_ALL, Queue, QueuedRequest
 from simhbase.process.logs import logger
+from simhbase.process.queue import OF_ALL, Queue, QueuedRequest
 from simhbase.stores.base import AtomicStore, HintingStore, Store
 
 log = logger(__name__)

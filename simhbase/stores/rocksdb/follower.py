@@ -102,7 +102,7 @@ class Follower:
             _link_files(self._path, self._links)
         database.rdict.try_catch_up_with_primary()
 
-    def is_behind(self) -> Growth | None:
+    def new_growth(self) -> Growth | None:
         """The writer's progress, None if nothing has been written since the last check."""
         with Failures("refreshing", self._url):
             changed = _changed(self._path)

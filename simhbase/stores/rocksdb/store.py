@@ -164,7 +164,7 @@ class RocksStore(BaseStore["RocksRecords"]):
         if self._follower is None:
             return
         with self._lock:
-            if written := self._follower.is_behind():
+            if written := self._follower.new_growth():
                 with self._rows_go():
                     self._database = self._follower.level(self.database, written)
 

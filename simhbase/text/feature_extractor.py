@@ -15,7 +15,7 @@ from simhbase.text.idf import SCALE
 _UNITS = {"saturated": 2, "tfidf": SCALE, "levels": 1}  # of the core's weights in one; 1 for the others
 
 
-class Extractor:
+class FeatureExtractor:
     """Computes features of texts."""
 
     def __init__(self, options: FeatureOptions) -> None:

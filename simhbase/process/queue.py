@@ -1,5 +1,5 @@
 """Batches the requests of concurrent callers: threads and tasks of asyncio put requests into a queue, and a
-few threads serve it.
+few threads serve it. Callers take turns, and have shares of what may wait, so that none keeps the others out.
 
 A batch starts as soon as the one before has ended, with all requests that arrived until then. So batches grow
 with the number of callers, and no request waits for others to arrive.

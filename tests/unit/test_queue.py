@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.process.joining import Shares
+from simhbase.process.queue import Shares
 
 
 def test_who_has_less_than_an_equal_share_is_given_more_beyond_the_limit() -> None:
