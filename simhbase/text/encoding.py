@@ -1,4 +1,4 @@
-"""Decodes bytes to text."""
+"""Decodes bytes to text, in a known encoding (`corpus/formats/encoding_detection.py` detects it)."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from typing import Any, BinaryIO, Literal
 
 from simhbase.corpus.fields import listed, with_field
 from simhbase.corpus.formats.arrow_sizes import Message, blocks, message_at
+from simhbase.corpus.formats.encoding_detection import DetectedEncoding
 from simhbase.corpus.formats.parquet_sizes import Chunk, Page, chunks, pages
 from simhbase.corpus.formats.row_sizes import MOST_ROWS, PART_BYTES, parts, row_sizes
 from simhbase.corpus.formats.rows import distinct_names
-from simhbase.corpus.formats.utf8 import Utf8
 from simhbase.corpus.outputs.files import json_line
 from simhbase.corpus.record import (
     ID_HINT,
@@ -289,7 +289,8 @@ def parquet_records(
         reason = "Parquet is read by pyarrow, which is not installed: pip install 'simhbase[parquet]'"
         yield SourceReject(source.name, None, None, reason)
         return
-    row, read, utf8 = 0, 0, Utf8(lambda found: note(f"{source.name}: its texts are {found}"))
+    row, read = 0, 0
+    detected = DetectedEncoding(lambda found: note(f"{source.name}: its texts are {found}"))
     try:
         most = max(_most_bytes(options), MOST_SHARED_RATIO * file.seek(0, SEEK_END))
         file.seek(0)
@@ -299,7 +300,7 @@ def parquet_records(
         for batch in chain.from_iterable(map(parts, table.batches(names))):
             if read > most:
                 raise OSError(EFBIG, _SHARED.format(read, most))
-            for item in columns.records(source, row, batch, options, utf8):
+            for item in columns.records(source, row, batch, options, detected):
                 read += _ROW_BYTES + _row_size(item)
                 yield item
             row += batch.num_rows
@@ -430,9 +431,9 @@ class _Columns:
         return sorted({each.name for each in (self.id, self.content, self.value, *self.tags) if each})
 
     def records(
-        self, source: Source, row: int, batch: Any, options: InputOptions, utf8: Utf8
+        self, source: Source, row: int, batch: Any, options: InputOptions, detected: DetectedEncoding
     ) -> Iterator[Raw | Reject]:
-        """The rows of a batch. row: number of rows before it; utf8: converts bytes."""
+        """The rows of a batch. row: number of rows before it; detected: encoding of texts that are bytes."""
         nothing: list[bytes | None] = [None] * batch.num_rows
         long: dict[int, str] = {}
         ids = self.id.ids(batch, long) if self.id else nothing
@@ -444,8 +445,8 @@ class _Columns:
         encoding = "utf-8" if is_found or not _is_binary(self.content.type) else None
         holds: Literal["text", "integer"] = "text" if _is_text(self.content.type) else "integer"
         if is_found:
-            utf8.decide(text for text in texts if isinstance(text, bytes) and text)
-            texts = [utf8.converted(text) if isinstance(text, bytes) else text for text in texts]
+            detected.decide(text for text in texts if isinstance(text, bytes) and text)
+            texts = [detected.converted(text) if isinstance(text, bytes) else text for text in texts]
         others = self._sizes_of_others(batch) if options.whole_rows else [0] * batch.num_rows
         # A row larger than a part is alone in it.
         is_read = options.whole_rows and max(others, default=0) <= max(PART_BYTES, options.max_record_bytes)

@@ -13,8 +13,8 @@ from typing import Literal
 import orjson
 
 from simhbase.corpus.formats.csv import csv_records
+from simhbase.corpus.formats.encoding_detection import DetectedEncoding
 from simhbase.corpus.formats.parquet import ARROW_MAGIC, MAGIC
-from simhbase.corpus.formats.utf8 import Utf8
 from simhbase.corpus.names import SUFFIXES, format_of
 from simhbase.corpus.record import (
     Format,
@@ -101,9 +101,9 @@ def _with_encoding_of_pages(
                 damaged, lost = damaged + bool(replaced), lost + replaced
                 yield item._replace(data=text.encode("utf-8", "surrogatepass"), encoding="utf-8")
             continue
-        utf8 = Utf8(notes.add)
-        utf8.decide([item.data])
-        if _is_utf8(data := utf8.converted(item.data)):
+        detected = DetectedEncoding(notes.add)
+        detected.decide([item.data])
+        if _is_utf8(data := detected.converted(item.data)):
             yield item._replace(data=data)
         else:
             reason = "the page is not UTF-8 and states no encoding: name its encoding (encoding)"
@@ -147,9 +147,9 @@ def _texts_in_utf8(
         if isinstance(item, Reject) or item.encoding is not None or item.holds == "page":
             yield item
         else:
-            utf8 = Utf8(notes.add)
-            utf8.decide([item.data])
-            yield item._replace(encoding="utf-8", data=utf8.converted(item.data))
+            detected = DetectedEncoding(notes.add)
+            detected.decide([item.data])
+            yield item._replace(encoding="utf-8", data=detected.converted(item.data))
     for found in notes:
         note(f"{source.name}: {'some of its' if file_format == 'warc' else 'its'} texts are {found}")
 
@@ -180,7 +180,7 @@ def _records(
         encoding = "auto" if file_format == "html" else options.encoding
         content = wide_to_utf8(content, encoding, say_encoding)
     split = split_lines(content, options.max_record_bytes)
-    lines = _Lines(Utf8(say_encoding).lines(split) if options.encoding == "auto" else split)
+    lines = _Lines(DetectedEncoding(say_encoding).lines(split) if options.encoding == "auto" else split)
     if options.encoding != "auto" and is_wide(options.encoding):  # converted, but for pages
         options = replace(options, encoding="utf-8")
     try:
