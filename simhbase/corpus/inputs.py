@@ -25,7 +25,7 @@ from simhbase.corpus.record import Chunk, InputOptions, ReadItems
 from simhbase.corpus.rejects import Outcome, Rejects
 from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.errors import OutputFailed, UsageError
-from simhbase.model.urls import MEANT_AS_URL, shown
+from simhbase.model.urls import MEANT_AS_URL, redacted
 from simhbase.process.machine import usable_threads
 from simhbase.process.parallel import require_some
 
@@ -183,7 +183,7 @@ class Inputs:
             raise UsageError("two options write to standard output: give one of them a file")
         for path in named:
             if MEANT_AS_URL.match(str(path)) and not path.parent.is_dir():
-                url = shown(str(path).replace(":/", "://", 1))  # Path removes one slash
+                url = redacted(str(path).replace(":/", "://", 1))  # Path removes one slash
                 raise UsageError(f"cannot write {url}: URLs can only be read, give a local file")
             try:
                 target = plain_target(path)

@@ -18,7 +18,7 @@ from simhbase.corpus.folders import NOT_PLAIN, Unread, Walk, is_folder, open_wit
 from simhbase.corpus.names import EXTENSIONS, SUFFIXES, format_of
 from simhbase.corpus.record import Format, Source, SourceReject
 from simhbase.errors import UsageError
-from simhbase.model.urls import MEANT_AS_URL, shown
+from simhbase.model.urls import MEANT_AS_URL, redacted
 from simhbase.stores import BACKENDS
 
 _SCHEME = re.compile("[a-z][a-z0-9+.-]*://")
@@ -168,18 +168,18 @@ def local_path(given: str) -> str | None:
     is_file = given.startswith("memory://")  # of fsspec
     if colon and scheme in BACKENDS and not is_file and not os.path.lexists(given):
         raise UsageError(
-            f"{shown(given)} is the URL of a store, and inputs are files: name a store by its own option, or "
-            "write ./ before the name of a file that begins so"
+            f"{redacted(given)} is the URL of a store, and inputs are files: name a store by its own option, "
+            "or write ./ before the name of a file that begins so"
         )
     if _SCHEME.match(path):
         return None
     first = path.partition("/")[0]
     if given != path and "@" in first and not os.path.lexists(first):
-        raise UsageError(f"{shown(given)} is no URL of a file: give its path, or file:///PATH")
+        raise UsageError(f"{redacted(given)} is no URL of a file: give its path, or file:///PATH")
     if MEANT_AS_URL.match(path) and not os.path.lexists(first):
         raise UsageError(
-            f"{shown(given)!r} is no URL that is read: one begins with its scheme in small letters and two "
-            "slashes, as https://, without anything before"
+            f"{redacted(given)!r} is no URL that is read: one begins with its scheme in small letters and "
+            "two slashes, as https://, without anything before"
         )
     return path
 

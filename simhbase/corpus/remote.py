@@ -24,7 +24,7 @@ from simhbase.corpus.paths import (
     taken_from_folder,
 )
 from simhbase.corpus.record import Format, Source, SourceReject
-from simhbase.model.urls import shown
+from simhbase.model.urls import redacted
 
 STREAM_BYTES = 4 << 20  # per request for a file that is read sequentially
 BLOCK_BYTES, BLOCKS = 1 << 20, 16  # cache of a file with random access, as columns are read in parallel
@@ -46,7 +46,7 @@ def public_name(given: str) -> str:
         return printable(given)
     if _INSIDE in given:
         return f"{public_name(given.partition(_INSIDE)[0])}::..."
-    return printable(shown(given, every_option=False))
+    return printable(redacted(given, every_option=False))
 
 
 def expand_url(given: str, file_format: Format | None, *, follow_links: bool = False) -> Iterator[Listed]:

@@ -36,7 +36,7 @@ def refuse_secret(url: str, instead: str) -> None:
         )
 
 
-def shown(name: str, *, every_option: bool = True) -> str:
+def redacted(name: str, *, every_option: bool = True) -> str:
     """A URL as messages show it: of the web without user and query, others without a password and without the
     values of options, or only of those that are named like a secret. The same for what was meant as a URL and
     is none; other names are unchanged."""

@@ -42,7 +42,7 @@ from simhbase.model.frames import (
     text_rows,
 )
 from simhbase.model.moment import at, milliseconds, milliseconds_to_come, now
-from simhbase.model.urls import refuse_secret, shown
+from simhbase.model.urls import redacted, refuse_secret
 from simhbase.model.values import (
     AddReport,
     Claim,
@@ -491,7 +491,7 @@ def _path(url: str) -> str:
             return parts.path
     except ValueError:  # brackets or a port that are none
         pass
-    raise UsageError(f"{shown(url)!r} is not the address of a service: use http://HOST:PORT or https://")
+    raise UsageError(f"{redacted(url)!r} is not the address of a service: use http://HOST:PORT or https://")
 
 
 def _said(text: str) -> str:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from simhbase.errors import BadInput, OutputFailed, UsageError
-from simhbase.model.urls import shown
+from simhbase.model.urls import redacted
 from simhbase.profile.profile import NAMES, PRESETS, Profile, preset_parameters
 from simhbase.text.content import NamedContent
 from simhbase.text.encoding import decode
@@ -126,4 +126,4 @@ def _write(path: Path, content: bytes, *, replaces: bool) -> None:
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise OutputFailed(f"cannot write {shown(str(path))}: {error.strerror}") from error
+        raise OutputFailed(f"cannot write {redacted(str(path))}: {error.strerror}") from error

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from simhbase.errors import UsageError
-from simhbase.model.urls import refuse_secret, shown
+from simhbase.model.urls import redacted, refuse_secret
 from simhbase.stores.backend import Backend
 from simhbase.stores.base import Access, Store
 
@@ -30,7 +30,7 @@ _EXTRAS = {"psycopg": "postgresql", "hiredis": "redis"}
 def backend(url: str) -> Backend:
     """What a URL leads to. Raises UsageError for an invalid one."""
     if not isinstance(url, str):
-        name = shown(str(url)) if isinstance(url, Path) else "simhbase.db"
+        name = redacted(str(url)) if isinstance(url, Path) else "simhbase.db"
         raise UsageError(
             f"a {type(url).__name__} is not the URL of a store: give a string such as 'rocksdb:{name}'"
         )
@@ -38,10 +38,10 @@ def backend(url: str) -> Backend:
     refuse_secret(url, _PASSWORDS.get(scheme.lower(), "the settings of the server"))
     if not colon or scheme not in BACKENDS:
         known = ", ".join(f"{name}:" for name in BACKENDS)
-        hint = "" if colon else f"; did you mean 'rocksdb:{shown(url)}'?"
+        hint = "" if colon else f"; did you mean 'rocksdb:{redacted(url)}'?"
         if scheme in ("http", "https"):
             hint = ". A service is asked by simhbase.Client(URL), or by any HTTP client (docs/service.md)"
-        raise UsageError(f"no store {shown(url)!r}: a store's URL starts with one of {known}{hint}")
+        raise UsageError(f"no store {redacted(url)!r}: a store's URL starts with one of {known}{hint}")
     module, name = BACKENDS[scheme]
     try:
         return cast(Backend, getattr(import_module(module), name)(url))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simhbase.errors import UsageError
-from simhbase.model.urls import shown
+from simhbase.model.urls import redacted
 
 DEFAULT_CONNECTIONS, MOST_CONNECTIONS = 8, 64
 DEFAULT_TIMEOUT, LONGEST_TIMEOUT = 60, 1_000_000
@@ -13,7 +13,7 @@ def take_number(url: str, options: dict[str, str], name: str, default: int, most
     """Remove an option from the others and return it. Raises UsageError."""
     text = options.pop(name, str(default))
     if not text.isdecimal() or not least <= int(text) <= most:
-        raise UsageError(f"{shown(url)}: {name}={text} is not a number from {least} to {most}")
+        raise UsageError(f"{redacted(url)}: {name}={text} is not a number from {least} to {most}")
     return int(text)
 
 

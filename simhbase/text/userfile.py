@@ -6,7 +6,7 @@ from io import BytesIO
 from pathlib import Path
 
 from simhbase.errors import BadInput
-from simhbase.model.urls import shown
+from simhbase.model.urls import redacted
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import IdfTable
 from simhbase.text.packing import Rereadable, Unreadable, unpacked
@@ -37,5 +37,5 @@ def read_utf8(path: Path, kind: str) -> bytes:
     except Unreadable as error:
         raise BadInput(f"the {kind} {path} cannot be read: {error}") from error
     except OSError as error:
-        raise BadInput(f"cannot read the {kind} {shown(str(path))}: {error.strerror}") from error
+        raise BadInput(f"cannot read the {kind} {redacted(str(path))}: {error.strerror}") from error
     return content

@@ -3,7 +3,7 @@
 import pytest
 
 from simhbase.errors import UsageError
-from simhbase.model.urls import refuse_secret, shown
+from simhbase.model.urls import redacted, refuse_secret
 from simhbase.online.client import Client
 from simhbase.stores import open_store
 from simhbase.stores.postgresql import url as postgresql
@@ -183,4 +183,4 @@ def test_a_password_in_what_is_no_text_is_not_shown(url):
     ],
 )
 def test_what_is_shown_of_a_url(name, as_shown):
-    assert shown(name) == as_shown
+    assert redacted(name) == as_shown

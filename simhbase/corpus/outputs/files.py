@@ -23,7 +23,7 @@ from zstandard import COMPRESSOBJ_FLUSH_BLOCK, COMPRESSOBJ_FLUSH_FINISH, ZstdCom
 from simhbase.corpus.fields import exact_json_value, has_field, json_value
 from simhbase.corpus.record import Record, Reject
 from simhbase.errors import BadInput, OutputFailed, RetryableError
-from simhbase.model.urls import shown
+from simhbase.model.urls import redacted
 
 STANDARD_OUTPUT = Path("-")
 
@@ -181,7 +181,7 @@ def _failing_clearly(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        name = "standard output" if path == STANDARD_OUTPUT else shown(str(path))
+        name = "standard output" if path == STANDARD_OUTPUT else redacted(str(path))
         raise OutputFailed(f"cannot write {name}: {error.strerror}") from error
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from simhbase.errors import UsageError
-from simhbase.model.urls import shown
+from simhbase.model.urls import redacted
 from simhbase.stores.hbase.schema import DEFAULT_NAMESPACE, DEFAULT_PREFIX
 
 FORM = "hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?thrift2=PORT&connections=8&timeout=60"
@@ -90,7 +90,7 @@ def parse(url: str) -> Address:
         try:
             return convert(options[name])
         except ValueError as error:
-            raise UsageError(f"{shown(url)}: {name}={options[name]} is not {what}") from error
+            raise UsageError(f"{redacted(url)}: {name}={options[name]} is not {what}") from error
 
     tls = option("tls", _switch, False, "0 or 1")
     http = option("http", _switch, False, "0 or 1")
@@ -102,9 +102,9 @@ def parse(url: str) -> Address:
     }
     for name, (other, is_given) in needed.items():
         if name in options and not is_given:
-            raise UsageError(f"{shown(url)}: {name}= without {other} has no effect, add {other}")
+            raise UsageError(f"{redacted(url)}: {name}= without {other} has no effect, add {other}")
     if http and "qop" in options:
-        raise UsageError(f"{shown(url)}: qop= has no effect over HTTP, use tls=1")
+        raise UsageError(f"{redacted(url)}: qop= has no effect over HTTP, use tls=1")
     kerberos = option("kerberos", _principal, None, "SERVICE, or SERVICE/HOST")
     if kerberos is not None:
         kerberos = replace(
@@ -113,7 +113,7 @@ def parse(url: str) -> Address:
         )
         if http and kerberos.service != SPNEGO_SERVICE:
             raise UsageError(
-                f"{shown(url)}: over HTTP the service is {SPNEGO_SERVICE}: kerberos={SPNEGO_SERVICE}"
+                f"{redacted(url)}: over HTTP the service is {SPNEGO_SERVICE}: kerberos={SPNEGO_SERVICE}"
             )
     return Address(
         url,
@@ -141,7 +141,7 @@ def _gateways(url: str, text: str) -> tuple[Gateway, ...]:
     try:
         return tuple(dict.fromkeys(map(_gateway, text.split(","))))
     except ValueError as error:
-        raise UsageError(f"no store {shown(url)!r}: {error}; the form is {FORM}") from error
+        raise UsageError(f"no store {redacted(url)!r}: {error}; the form is {FORM}") from error
 
 
 def _gateway(text: str) -> Gateway:
@@ -172,8 +172,8 @@ def _tables(url: str, path: str) -> tuple[str, str]:
         colon and not re.fullmatch(r"[A-Za-z0-9_]+", namespace)
     ):
         raise UsageError(
-            f"no store {shown(url)!r}: {path!r} is not [NAMESPACE:]PREFIX of letters, digits, '_', '.' and "
-            "'-'"
+            f"no store {redacted(url)!r}: {path!r} is not [NAMESPACE:]PREFIX of letters, digits, '_', '.' "
+            "and '-'"
         )
     return namespace or DEFAULT_NAMESPACE, prefix
 
@@ -183,14 +183,14 @@ def _options(url: str, query: str) -> dict[str, str]:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError as error:
         raise UsageError(
-            f"no store {shown(url)!r}: its options are not NAME=VALUE&...; the form is {FORM}"
+            f"no store {redacted(url)!r}: its options are not NAME=VALUE&...; the form is {FORM}"
         ) from error
     pairs = [(OLD_NAMES.get(name, name), value) for name, value in pairs]
     for name, _ in pairs:
         if name not in OPTIONS:
-            raise UsageError(f"{shown(url)}: no option {name!r}, there are {', '.join(OPTIONS)}")
+            raise UsageError(f"{redacted(url)}: no option {name!r}, there are {', '.join(OPTIONS)}")
     if len(dict(pairs)) < len(pairs):
-        raise UsageError(f"{shown(url)}: an option is given twice")
+        raise UsageError(f"{redacted(url)}: an option is given twice")
     return dict(pairs)
 
 

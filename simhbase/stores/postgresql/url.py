@@ -11,7 +11,7 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from simhbase.errors import UsageError
-from simhbase.model.urls import shown
+from simhbase.model.urls import redacted
 from simhbase.stores.options import (
     DEFAULT_CONNECTIONS,
     DEFAULT_TIMEOUT,
@@ -57,13 +57,15 @@ def parse(url: str) -> Address:
         )
     schema = options.pop("schema", DEFAULT_SCHEMA)
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
-        raise UsageError(f"{shown(url)}: schema={schema} is not a name of lower-case letters, digits and '_'")
+        raise UsageError(
+            f"{redacted(url)}: schema={schema} is not a name of lower-case letters, digits and '_'"
+        )
     connections, timeout = take_connections(url, options), take_timeout(url, options)
     try:
         server = conninfo_to_dict(f"{head}?{urlencode(options, quote_via=quote)}" if options else head)
     except ProgrammingError as error:
         reason = _QUOTED.sub("", str(error).strip())
-        raise UsageError(f"no store {shown(url)!r}: {reason}; the form is {FORM}") from error
+        raise UsageError(f"no store {redacted(url)!r}: {reason}; the form is {FORM}") from error
     waiting = {
         "application_name": "simhbase",
         "client_encoding": "UTF8",

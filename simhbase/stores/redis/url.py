@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from simhbase.errors import UsageError
-from simhbase.model.urls import shown
+from simhbase.model.urls import redacted
 from simhbase.stores.options import (
     DEFAULT_CONNECTIONS,
     DEFAULT_TIMEOUT,
@@ -55,13 +55,15 @@ def parse(url: str) -> Address:
         parts = urlsplit(head)
         host, port = parts.hostname, parts.port or DEFAULT_PORT
     except ValueError as error:
-        raise UsageError(f"no store {shown(url)!r}: {error}; the form is {FORM}") from error
+        raise UsageError(f"no store {redacted(url)!r}: {error}; the form is {FORM}") from error
     path = parts.path.strip("/")
     if not host or not ((path.isdecimal() and int(path) < MOST_DATABASES) or not path):
-        raise UsageError(f"no store {shown(url)!r}: the form is {FORM}, with a number as DATABASE")
+        raise UsageError(f"no store {redacted(url)!r}: the form is {FORM}, with a number as DATABASE")
     prefix = options.pop("prefix", DEFAULT_PREFIX)
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", prefix):
-        raise UsageError(f"{shown(url)}: prefix={prefix} is not a name of letters, digits, '_', '.' and '-'")
+        raise UsageError(
+            f"{redacted(url)}: prefix={prefix} is not a name of letters, digits, '_', '.' and '-'"
+        )
     address = Address(
         url,
         host,
@@ -76,7 +78,7 @@ def parse(url: str) -> Address:
         *(options.pop(name, None) for name in _FILES),
     )
     if options:
-        raise UsageError(f"{shown(url)}: there is no option {next(iter(options))}; the form is {FORM}")
+        raise UsageError(f"{redacted(url)}: there is no option {next(iter(options))}; the form is {FORM}")
     if not address.tls and (address.ca or address.cert or address.key):
-        raise UsageError(f"{shown(url)}: {', '.join(_FILES)} are for TLS, which rediss:// uses")
+        raise UsageError(f"{redacted(url)}: {', '.join(_FILES)} are for TLS, which rediss:// uses")
     return address
