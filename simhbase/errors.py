@@ -1,6 +1,7 @@
 """The exceptions: retryable errors, permanent errors and bad input.
 
-Each class carries the exit code of the command line.
+Each class carries the exit code of the command line, as do those that rooms add (TooManyRejects).
+A command that ends without an error, but with rejects, has its code from `cli/inputs.py`.
 """
 
 from __future__ import annotations

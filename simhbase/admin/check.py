@@ -52,7 +52,7 @@ from simhbase.stores.base import (
     now,
 )
 from simhbase.stores.checked import is_intact
-from simhbase.stores.meta import damaged_in, remedy, shown
+from simhbase.stores.meta import damaged_in, quoted, remedy
 
 UNLISTED = "documents that are not listed under their fingerprint"
 UNINDEXED = "documents that are missing from a drawer"
@@ -206,8 +206,8 @@ class Checker:
             damaged = damaged_in(batch)
             going = [key for key in damaged if key.startswith(_REMOVABLE)]
             lost = [key for key in damaged if not key.startswith(_REMOVABLE)]
-            self._note(report, DAMAGED_META, [f"{shown(key)}: {remedy(key)}" for key in going])
-            self._note(report, LOST_META, [f"{shown(key)}: {remedy(key)}" for key in lost])
+            self._note(report, DAMAGED_META, [f"{quoted(key)}: {remedy(key)}" for key in going])
+            self._note(report, LOST_META, [f"{quoted(key)}: {remedy(key)}" for key in lost])
             report.removable["meta"] += len(going)
             if self.repair:
                 self.store.records("meta").delete(going)
@@ -236,7 +236,7 @@ class Checker:
         old = [(key, token, cells) for key, token, cells in claims if cells[token].version < self._before]
         abandoned = [each for each in old if each[:2] not in damaged]
         self._note(report, UNREADABLE, [f"documents {key.hex()}, {OF_CLAIM}" for key, _ in sorted(damaged)])
-        self._note(report, ABANDONED, [shown(key[4:])[1:-1] for key, _, _ in abandoned])
+        self._note(report, ABANDONED, [quoted(key[4:])[1:-1] for key, _, _ in abandoned])
         report.removable["documents"] += len(old) - len(abandoned)
         if self.repair:
             writer = HintingWriter(self.store, self.scheme, self.clock)

@@ -35,7 +35,7 @@ from simhbase.process.progress import Progress, counting, no_progress
 from simhbase.profile.profile import Profile, given_parameters, make_profile
 from simhbase.stores import backend
 from simhbase.stores.base import MET, Cell, RecordTable, Row, Store
-from simhbase.stores.meta import damaged_in, shown
+from simhbase.stores.meta import damaged_in, quoted
 
 MISSING = "lost: listed under its fingerprint, but without a row in documents"
 UNREADABLE = "lost: its row in documents is damaged"
@@ -263,7 +263,7 @@ class Salvage:
         for batch in self.source.store.records("meta").iterate():
             damaged = damaged_in(batch)
             for key in damaged:
-                self.losses.damage("meta", f"the row {shown(key)} is damaged")
+                self.losses.damage("meta", f"the row {quoted(key)} is damaged")
             for key in {key for key, _ in batch if is_mute_list(key)}.difference(damaged):
                 if muted := MuteList(self.source.store, self.source.clock, key=key).entries():
                     MuteList(self.target.store, self.target.clock, key=key).mute(muted)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from simhbase.cli.inputs import input_options, shown
+from simhbase.cli.inputs import input_options, with_console
 from simhbase.cli.options import command, option, profile_options, scope_option, store_option, text_option
 from simhbase.cli.output import Output, json_option
 from simhbase.cli.queries import print_explanations
@@ -62,7 +62,7 @@ def compare(
     document only the fingerprint and the sketch are known: its drawers and its similarity are shown as by
     find --explain.
     """
-    texts = [*_texts_of(shown(inputs, prints_results=True)), *texts]
+    texts = [*_texts_of(with_console(inputs, prints_results=True)), *texts]
     if len(texts) + len(ids) != 2:
         raise UsageError(
             f"compare takes two texts or stored documents, not {len(texts) + len(ids)}: files that hold one "

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from simhbase.cli.inputs import end, input_options, or_stdin, shown
+from simhbase.cli.inputs import end, input_options, or_stdin, with_console
 from simhbase.cli.options import command, option, profile_options
 from simhbase.cli.output import Output, results_option
 
@@ -37,7 +37,7 @@ def fingerprint(inputs: Inputs, url: str | None, profile: Mapping[str, object], 
     from simhbase.jobs.pipeline import ChunkFingerprinter
     from simhbase.profile.profile import make_profile
 
-    inputs = or_stdin(shown(inputs, prints_results=True))
+    inputs = or_stdin(with_console(inputs, prints_results=True))
     inputs.require_outputs()
     used = make_profile(profile) if url is None else _stored_profile(url, profile)
     work = ChunkFingerprinter(Parser(inputs.options), used.fingerprinter(), without_content)

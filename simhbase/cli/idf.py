@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simhbase.cli.inputs import OUTPUT_PATH, end, input_options, or_stdin, output_option, shown
+from simhbase.cli.inputs import OUTPUT_PATH, end, input_options, or_stdin, output_option, with_console
 from simhbase.cli.options import command, option
 from simhbase.cli.output import Output, json_option
 from simhbase.errors import UsageError
@@ -74,7 +74,7 @@ def idf(
         learnt = learn_idf(inputs, file, min_documents)
         counts = learnt.counts
         summary |= {"documents": learnt.documents, "words": learnt.words, "file": learnt.file}
-        again = shown(replace(inputs, rejects=None, max_rejects=None), shows_rejects=False)
+        again = with_console(replace(inputs, rejects=None, max_rejects=None), shows_rejects=False)
     if boilerplate:
         found = learn_boilerplate(again, boilerplate, share)
         counts = learnt.counts if file else found.counts

@@ -1,4 +1,4 @@
-"""Options of commands that read documents, and messages about rejects."""
+"""Options of commands that read documents; messages about rejects, and the exit code that they lead to."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Console(Watcher):
             message(text)
 
 
-def shown(inputs: Inputs, **how: Any) -> Inputs:
+def with_console(inputs: Inputs, **how: Any) -> Inputs:
     """The inputs of a command with other attributes of their Console, which keeps the consent."""
     return replace(inputs, watcher=replace(cast(Console, inputs.watcher), **how))
 
@@ -151,7 +151,7 @@ class Ended(Protocol):
 
 
 def end(counts: Counts, inputs: Ended) -> None:
-    """Show how many were rejected, and exit with the code for the rejects, if any."""
+    """Show how many were rejected, and exit: with 0 if nothing was, 1 if nothing could be read, else 3."""
     cast(Console, inputs.watcher).show_rejects(inputs.rejects)
     for source in counts.unusable_sources:
         used, rejected = counts.tallies[source]

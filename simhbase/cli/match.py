@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simhbase.cli.inputs import end, input_options, shown
+from simhbase.cli.inputs import end, input_options, with_console
 from simhbase.cli.options import (
     command,
     fingerprint_option,
@@ -71,7 +71,7 @@ def match(
 
     values = typed_fingerprints(fingerprints, inputs.options.fingerprint_base)
     inputs = documents_as_queries(inputs, others=bool(texts or fingerprints))
-    searched = shown(replace(inputs, paths=against), prints_results=False, prints_rejects=False)
+    searched = with_console(replace(inputs, paths=against), prints_results=False, prints_rejects=False)
     searched.check_outputs()
     inputs.require_outputs()
     if [*against, *inputs.paths].count(STDIN) > 1:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from simhbase.cli.groups import tell
-from simhbase.cli.inputs import end, input_options, or_stdin, shown
+from simhbase.cli.inputs import end, input_options, or_stdin, with_console
 from simhbase.cli.options import (
     command,
     min_similarity_option,
@@ -81,7 +81,7 @@ def _of_corpus(
 ) -> None:
     from simhbase.deduplication.pairs import pairs as find_pairs
 
-    inputs = or_stdin(shown(inputs, prints_results=True))
+    inputs = or_stdin(with_console(inputs, prints_results=True))
     with find_pairs(inputs, profile, min_similarity=min_similarity) as found:
         _print(found, output)
     end(found.counts, inputs)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from simhbase.cli.inputs import or_stdin, shown
+from simhbase.cli.inputs import or_stdin, with_console
 from simhbase.cli.output import Output, closeness, message, table
 from simhbase.corpus.names import STDIN
 from simhbase.model.values import Explanation, Lookup
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def documents_as_queries(inputs: Inputs, *, others: bool) -> Inputs:
     """The inputs; standard input if there are no other queries. Raises UsageError."""
-    inputs = shown(inputs, prints_results=True, prints_rejects=True)
+    inputs = with_console(inputs, prints_results=True, prints_rejects=True)
     return inputs if others else or_stdin(inputs)
 
 

@@ -7,7 +7,7 @@ process caches it for a few seconds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 import orjson
@@ -15,7 +15,7 @@ import orjson
 from simhbase.errors import UsageError
 from simhbase.index import rows
 from simhbase.model.moment import at, since_epoch
-from simhbase.model.values import MOST_IN_NOTE, Fingerprint, Muted
+from simhbase.model.values import MOST_IN_NOTE, Fingerprint, Match, Muted
 from simhbase.stores.base import Store
 from simhbase.stores.meta import Meta
 
@@ -36,6 +36,10 @@ class Hidden:
 
     def hides(self, document: str, fingerprint: int) -> bool:
         return document in self.ids or fingerprint in self.fingerprints
+
+    def visible(self, matches: Iterable[Match]) -> Iterator[Match]:
+        """The matches that are not muted."""
+        return (each for each in matches if not self.hides(each.id, each.fingerprint))
 
     def __bool__(self) -> bool:
         return bool(self.ids or self.fingerprints)

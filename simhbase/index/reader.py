@@ -45,7 +45,7 @@ from simhbase.stores.base import (
     listed_rows,
     now,
 )
-from simhbase.stores.meta import shown
+from simhbase.stores.meta import quoted
 
 DRAWER_LIMIT = 10_000
 IDS_LIMIT = 1_000
@@ -341,12 +341,12 @@ class Reader:
         expired, be too old or have other tags."""
         limit = self.ids_limit
         while limit < MOST_LISTED * self.ids_limit:
-            hidden = [query for query, cut in enumerate(near.cut) if cut and not near.matches[query]]
-            if not hidden:
+            unmatched = [query for query, cut in enumerate(near.cut) if cut and not near.matches[query]]
+            if not unmatched:
                 return
             limit *= LISTING_GROWTH
-            more = replace(self, ids_limit=limit, metrics=None).near(fingerprints[hidden], asked)
-            for query, matches, cut in zip(hidden, more.matches, more.cut, strict=True):
+            more = replace(self, ids_limit=limit, metrics=None).near(fingerprints[unmatched], asked)
+            for query, matches, cut in zip(unmatched, more.matches, more.cut, strict=True):
                 near.matches[query] = sorted(matches)[: self.ids_limit]
                 near.cut[query] = cut or len(matches) > self.ids_limit
 
@@ -680,7 +680,7 @@ def _unlisted(fingerprint: int) -> str:
 
 
 def _unstored(document: str) -> str:
-    return f"the document {shown(document.encode())} is listed, and not stored"
+    return f"the document {quoted(document.encode())} is listed, and not stored"
 
 
 def live_entries(found: dict[str, Known], since: int, tags: Tags = ()) -> Now:

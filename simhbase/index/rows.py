@@ -21,7 +21,7 @@ from simhbase.errors import StoreFailed
 from simhbase.index.tags import Tags
 from simhbase.stores.arrays import after_prefix
 from simhbase.stores.checked import all_checked, checked, is_intact, unchecked
-from simhbase.stores.meta import shown
+from simhbase.stores.meta import quoted
 from simhbase.stores.strings import Strings
 
 MAX_ID_BYTES = 1024
@@ -187,7 +187,7 @@ def batch_key(token: bytes) -> bytes:
 
 def _damaged(what: str, key: bytes, value: bytes, error: Exception, remedy: str) -> StoreFailed:
     return StoreFailed(
-        f"{what} of the document {shown(key[_HASH.size :])} in the table documents is damaged: {error}. "
+        f"{what} of the document {quoted(key[_HASH.size :])} in the table documents is damaged: {error}. "
         f"Its key is {key.hex()}, its value {value.hex() or 'empty'}. {remedy}"
     )
 
@@ -376,7 +376,7 @@ def listed_sketch(key: bytes, value: bytes) -> bytes:
         return unchecked(key, value)
     except ValueError as error:
         raise StoreFailed(
-            f"the sketch of the document {shown(key[_WORD.size :])} in the table fingerprints is damaged: "
+            f"the sketch of the document {quoted(key[_WORD.size :])} in the table fingerprints is damaged: "
             f"{error}. Its key is {key.hex()}. Load the document's text again (simhbase load), or delete it"
         ) from error
 
@@ -385,7 +385,7 @@ def whole_sketch(document: str, sketch: bytes, size: int) -> bytes:
     """The sketch of a document. Raises StoreFailed if it has another size."""
     if len(sketch) != size:
         raise StoreFailed(
-            f"the sketch of the document {shown(document.encode())} is damaged: it has {len(sketch)} bytes "
+            f"the sketch of the document {quoted(document.encode())} is damaged: it has {len(sketch)} bytes "
             f"instead of {size}. Load the document's text again (simhbase load), or delete it"
         )
     return sketch

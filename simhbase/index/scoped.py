@@ -1,7 +1,8 @@
-"""The index of a store with scopes: within one of them, or without, for administration alone.
+"""The index of a store with scopes: within one of them, or without, for administration only.
 
 All of `Index` is in terms of shown ids and fingerprints. Here they become stored ones, where documents and
-queries go to the reader, the writer and the claimer, and become shown ones in what these answer.
+queries go to the reader, the writer and the claimer, and become shown ones in what these answer: by
+`Scope` (`scopes.py`), with a prefix of ids and a mask of fingerprints.
 """
 
 from __future__ import annotations

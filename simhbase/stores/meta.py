@@ -73,7 +73,7 @@ class Meta:
             return unchecked(key, value)
         except ValueError as error:
             raise StoreFailed(
-                f"the row {shown(key)} of the table meta of {self.store.url} is damaged: {error}. "
+                f"the row {quoted(key)} of the table meta of {self.store.url} is damaged: {error}. "
                 f"{remedy(key)}"
             ) from error
 
@@ -87,7 +87,7 @@ def damaged_in(rows: Sequence[Row]) -> list[bytes]:
     ]
 
 
-def shown(key: bytes) -> str:
+def quoted(key: bytes) -> str:
     """The name of a row, for messages: bytes that are no text, and control characters, as their codes."""
     text = key.decode(errors="backslashreplace")
     return "'" + "".join(each if each.isprintable() else repr(each)[1:-1] for each in text) + "'"

@@ -9,7 +9,7 @@ from simhbase.errors import StoreFailed
 from simhbase.index import rows
 from simhbase.index.rows import Entry, Obsolete, PendingCell, State
 from simhbase.stores.checked import CHECKSUM_BYTES, checked
-from simhbase.stores.meta import shown
+from simhbase.stores.meta import quoted
 from simhbase.stores.strings import Strings
 
 F = 0x0123456789ABCDEF
@@ -105,7 +105,7 @@ def test_a_row_with_any_bit_flipped_or_cut_or_under_another_key_is_damaged(kind)
 )
 def test_names_in_messages_show_bytes_that_are_no_text_once(name, as_told):
     """Backslashes were doubled."""
-    assert shown(name) == as_told
+    assert quoted(name) == as_told
     for key, decode in (
         (b"\0" * 4 + name, Entry.decode),
         (b"\0" * 4 + name, PendingCell.decode),

@@ -446,9 +446,7 @@ class _Group:
         left = []
         for place, number in enumerate(numbers):
             document = self.batch.ids[number]
-            accepted = self._others.kept_near(number)
-            matches = [each for each in accepted if not hidden.hides(each.id, each.fingerprint)]
-            matches += near[place]
+            matches = [*hidden.visible(self._others.kept_near(number)), *near[place]]
             # Without documents that an earlier claim may replace, as it has no answer yet.
             final = [
                 match

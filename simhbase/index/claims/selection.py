@@ -104,7 +104,7 @@ def annotations_of(
     others = others_of(fingerprints, reader.scheme, bounds)
     lookups: list[Lookup] = []
     for number, (document, value) in enumerate(zip(ids, fingerprints.values.tolist(), strict=True)):
-        earlier = islice(_not_muted(others.kept_near(number), reader), ALSO_AT + 1)
+        earlier = islice(reader.hidden.visible(others.kept_near(number)), ALSO_AT + 1)
         near = sorted([*stored.matches[number], *earlier])
         cut = stored.truncated[number] or stored.cut[number] or len(near) > ALSO_AT
         lookups.append(Lookup(Fingerprint(value), tuple(near[:ALSO_AT]), cut))
@@ -213,12 +213,7 @@ class Selection:
 
     def _kept_near(self, number: int, others: OthersOfBatch) -> Iterator[Match]:
         """Matches of a document within the batch that are kept and not muted."""
-        return _not_muted(others.kept_near(number), self._reader)
-
-
-def _not_muted(matches: Iterable[Match], reader: Reader) -> Iterator[Match]:
-    hidden = reader.hidden
-    return (each for each in matches if not hidden.hides(each.id, each.fingerprint))
+        return self._reader.hidden.visible(others.kept_near(number))
 
 
 def _may_hide(matches: Sequence[Match], batch: Container[str], limit: int) -> bool:
