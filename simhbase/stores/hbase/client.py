@@ -265,7 +265,7 @@ class GatewayClient:
             try:
                 return self.attempt(function, operation.end)
             except CallFailed as problem:
-                self.failed(operation, problem)
+                self.pause_or_raise(operation, problem)
 
     def attempt(self, function: Callable[[Connection], T], deadline: float) -> T:
         """The result of a function of a connection, called once. Raises CallFailed."""
@@ -305,9 +305,9 @@ class GatewayClient:
                 break
         return [results[number] for number in range(len(tasks))]
 
-    def failed(self, operation: Operation, problem: CallFailed) -> None:
-        """Returns, after a pause, if a retry may help; raises a simhbase error if not, or if the time is
-        up."""
+    def pause_or_raise(self, operation: Operation, problem: CallFailed) -> None:
+        """Returns, after a pause (`Attempts.pause_for`), if a retry may help; raises a simhbase error if the
+        refusal is final (`CallRefused`), or the time is up."""
         # Writes to a missing table and all calls to a disabled one fail for other reasons.
         if isinstance(problem, CallRefused):
             self._ask_about(operation.table, operation.limit)
@@ -351,7 +351,7 @@ class GatewayClient:
             results |= attempt.results
             left = attempt.left
             if attempt.problem is not None:
-                self.failed(operation, attempt.problem)
+                self.pause_or_raise(operation, attempt.problem)
         return [results[number] for number in range(len(tasks))]
 
     def _attempt(self, tasks: Sequence[Task[Any]], left: Sequence[int], deadline: float) -> _Attempt:

@@ -257,7 +257,7 @@ class HFiles:
             self._note(f"all is loaded, but {error}")
 
     def rows(self, table: str, time: int, borders: NDArray[np.uint64]) -> TableRows:
-        """New buckets for a table's rows; see Rows."""
+        """New buckets for a table's rows; see TableRows."""
         return TableRows(table, self._families[table], time, self._folder.local / _ROWS / table, borders)
 
     def hand_over(self, rows: TableRows, require: Callable[[], object]) -> None:

@@ -111,7 +111,7 @@ class HBaseRecords:
                 if any(results.values()):
                     return True
                 if problem is not None:
-                    self._client.failed(operation, problem)
+                    self._client.pause_or_raise(operation, problem)
                 if (found := held()) != expected or found == value:
                     return found == value
 

@@ -19,7 +19,7 @@ _VALUE, _BITS, _DRAWER, _LISTED, _DRAWERS = range(1, 6)  # places among the numb
 def near(
     client: Client, drawers: PostgresDrawers, value: int, prefixes: Sequence[bytes], limits: NearLimits
 ) -> NearRows:
-    """See Store.near."""
+    """The answer of `Store.near`. A drawer without a limit is read up to MOST rows."""
     most = MOST if limits.drawer is None else limits.drawer
     expressions, values = zip(*map(drawers.asked, prefixes), strict=True)
     table = client.address.table

@@ -267,8 +267,9 @@ class Client(Pool[Connection]):
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Holds the lock; re-entrant. Its holder is known by its connection: once that is closed, others take
-        the lock. A change whose lock was lost is refused by the server. At the end replicas have what was
-        read, too: it may be what an earlier call wrote, which failed for their sake."""
+        the lock, and at the latest LEASE after its last change. A change whose lock was lost is refused by
+        the server. At the end replicas have what was read, too: it may be what an earlier call wrote, which
+        failed for their sake."""
         if self.held:
             yield
             return
@@ -299,10 +300,10 @@ class Client(Pool[Connection]):
                 )
             pause = min(left, HOLDER_ASKED, self.address.timeout / 2)
             if _answer(connection, "BLPOP", self.key("unlocked"), f"{pause:.3f}") is None:
-                self._free_of_the_dead(connection)
+                self._release_if_holder_gone(connection)
         connection.token = token
 
-    def _free_of_the_dead(self, connection: Connection) -> None:
+    def _release_if_holder_gone(self, connection: Connection) -> None:
         """Releases a lock whose holder's connection is gone."""
         token = _answer(connection, "GET", self.key("lock"))
         number, _, rest = (token or b"").partition(b":")
