@@ -128,13 +128,9 @@ class Queue(Generic[Asked]):
         self._changed = threading.Condition()
         self._waiting: OrderedDict[Hashable, OrderedDict[Hashable, deque[Asked]]] = OrderedDict()
         self._shares = None if self._most is None else Shares(self._most)
+        self.records = 0  # that wait
         self._is_due = False  # True if waiting requests may be taken
         self._threads: list[threading.Thread] = []
-
-    @property
-    def records(self) -> int:
-        """Number of records that wait, of a queue with a limit."""
-        return 0 if self._shares is None else self._shares.total
 
     def put(self, *requests: Asked, is_due: bool = False) -> bool:
         """Add requests of one source, which wait for `wake`, unless they are due now. Returns False if too
@@ -145,6 +141,7 @@ class Queue(Generic[Asked]):
                 raise StoreFailed(f"these {self._name} were closed: make new ones")
             if self._shares is not None and not self._shares.take(requests[0].source, records):
                 return False
+            self.records += records
             if not self._threads:
                 for number in range(self._number):
                     name = f"simhbase {self._name} {number}"
@@ -194,6 +191,7 @@ class Queue(Generic[Asked]):
             if taken and (records > most or (heaviest is not None and weight > heaviest)):
                 break
             kinds[kind].popleft()
+            self.records -= len(request.records)
             if self._shares is not None:
                 self._shares.give_back(source, len(request.records))
             self._waiting.move_to_end(source)  # its next turn is the last one, and so is the kind's

@@ -97,6 +97,7 @@ class Sketched:
     """A store that lists one document of each fingerprint."""
 
     tables = ("fingerprints", "documents", "meta")
+    keeps_hints = False  # it has no table of rows that become obsolete
 
     def __init__(self, sketches: dict[int, bytes]) -> None:
         self._sketches = sketches
