@@ -62,6 +62,16 @@ def test_a_part_of_another_user_in_a_shared_folder_is_not_written(tmp_path, monk
         OutputFile(tmp_path / "unique.jsonl")
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
+def test_a_new_file_is_ours_whoever_owns_it(tmp_path, monkeypatch):
+    """Servers of files may give what root writes to nobody."""
+    monkeypatch.setattr("os.geteuid", lambda: 1)
+    os.chown(tmp_path, 2, -1)
+    with OutputFile(tmp_path / "unique.jsonl") as file:
+        file.write([b"one"])
+    assert (tmp_path / "unique.jsonl").read_bytes() == b"one\n"
+
+
 @pytest.mark.parametrize("is_linked", [False, True])
 def test_a_table_is_not_made_through_a_link(tmp_path, is_linked):
     kept = write(tmp_path / "kept", b"kept")

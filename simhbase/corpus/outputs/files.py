@@ -265,10 +265,15 @@ def made_of(path: Path) -> Path:
 
 def cut(path: Path, keep: KeptBeginning) -> BinaryIO:
     """Lock and open a file, truncated to the part to keep. Raises OutputBusy, PartDiffers, OSError."""
+    how = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW  # others may put a link into a folder that they can write to
     while True:
-        # Not through a link: in a folder that others may write to, somebody may have put one there.
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
         try:
+            file, is_new = os.fdopen(os.open(path, how | os.O_EXCL, 0o666), "r+b"), True
+        except FileExistsError:
+            file, is_new = os.fdopen(os.open(path, how, 0o666), "r+b"), False
+        try:
+            if not is_new:
+                _require_own(file, path)
             _lock(file, path)
             if _is_still(file, path):
                 if keep.size and not _begins_with(file, keep):
@@ -295,18 +300,21 @@ def _lock(file: BinaryIO, path: Path) -> None:
 
 
 def _is_still(file: BinaryIO, path: Path) -> bool:
-    """True if a path leads to an open file; false if another run has renamed it meanwhile. Raises OSError for
-    what another user may have prepared, to get what is written or to choose where: the owner of a folder may
-    do so anyway, others must not."""
+    """True if a path leads to an open file; false if another run has renamed it meanwhile."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _require_own(file: BinaryIO, path: Path) -> None:
+    """Raise OSError for a file that another user may have prepared, to get what is written or to choose
+    where. The owner of the folder may do so anyway."""
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         raise OSError(EEXIST, "it exists, and is no plain file of one name: remove it")
     if status.st_uid not in (os.geteuid(), path.parent.stat().st_uid):
         raise OSError(EEXIST, "it exists, and belongs to another user: write to another folder")
-    try:
-        return os.path.samestat(status, path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def json_line(value: Any) -> bytes:
