@@ -50,10 +50,6 @@ def test_thrift2_may_be_on_another_host():
     assert parse("hbase://a:1/?thrift2=b:2").gateways2 == (Gateway("b", 2),)
 
 
-def test_the_old_name_of_connections_goes_on_working():
-    assert parse("hbase://a:1/?lanes=3").connections == 3
-
-
 def test_a_gateway_named_twice_is_one():
     assert parse("hbase://a:1,a:1/").gateways == (Gateway("a", 1),)
 
@@ -82,7 +78,6 @@ def test_an_address_of_version_6_is_shown_in_brackets():
         ("hbase://h:1/p?lane=3", "no option 'lane', there are thrift2, connections, timeout, tls, ca, "),
         ("hbase://h:1/p?connections", "its options are not NAME=VALUE"),
         ("hbase://h:1/p?connections=1&connections=2", "an option is given twice"),
-        ("hbase://h:1/p?connections=1&lanes=2", "an option is given twice"),
         ("hbase://h:1/p?connections=0", "connections=0 is not a number from 1 to 64"),
         ("hbase://h:1/p?connections=x", "connections=x is not a number from 1 to 64"),
         ("hbase://h:1/p?connections=", "connections= is not a number from 1 to 64"),

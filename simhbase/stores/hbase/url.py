@@ -23,7 +23,6 @@ QOPS = ("auth", "auth-int", "auth-conf")  # what SASL protects, weakest first
 SPNEGO_SERVICE = "HTTP"  # RFC 4559
 
 OPTIONS = ("thrift2", "connections", "timeout", "tls", "ca", "cert", "http", "kerberos", "qop", "user")
-OLD_NAMES = {"lanes": "connections"}
 
 T = TypeVar("T")
 
@@ -185,7 +184,6 @@ def _options(url: str, query: str) -> dict[str, str]:
         raise UsageError(
             f"no store {redacted(url)!r}: its options are not NAME=VALUE&...; the form is {FORM}"
         ) from error
-    pairs = [(OLD_NAMES.get(name, name), value) for name, value in pairs]
     for name, _ in pairs:
         if name not in OPTIONS:
             raise UsageError(f"{redacted(url)}: no option {name!r}, there are {', '.join(OPTIONS)}")
