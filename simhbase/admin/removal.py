@@ -1,4 +1,4 @@
-"""What is about to be removed, and whether it is so much that the user is asked first (cli/consent.py)."""
+"""Counts what a command will remove. If that is more than half, the command asks first (cli/consent.py)."""
 
 from __future__ import annotations
 

@@ -19,15 +19,7 @@ from simhbase.corpus.names import STDIN, format_of
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import FoundSource, LeftOut, Listed, expand, local_path
 from simhbase.corpus.prepared import of_certain_base
-from simhbase.corpus.record import (
-    Chunk,
-    Format,
-    InputOptions,
-    Raw,
-    Reject,
-    Source,
-    SourceReject,
-)
+from simhbase.corpus.record import Chunk, Format, InputOptions, Raw, Reject, Source, SourceReject
 from simhbase.corpus.remote import expand_url
 from simhbase.text.packing import Rereadable
 
@@ -128,7 +120,7 @@ class Sources:
                     yield from in_certain_base(items, self._options)
             else:
                 try:
-                    file = found.path.open("rb") if found.within is None else found.open()
+                    file = found.open()
                 except OSError as error:
                     reason = f"it cannot be opened: {error.strerror}"
                     yield SourceReject(found.source.name, None, None, reason)

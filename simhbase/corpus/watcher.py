@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from simhbase.corpus.record import Reject
-from simhbase.process.progress import Advance, Progress, Total, no_progress
+from simhbase.process.progress import Advance, Progress, Total, unseen
 
 
 class Watcher:
@@ -20,7 +20,7 @@ class Watcher:
         """Work begins. unit: what is counted, in the plural; total: returns the amount of work (e.g. bytes of
         inputs), None if unknown; may be slow. Yields a function that is called with the number counted since
         the last call, and the work done so far."""
-        return no_progress(unit, total)
+        return nullcontext(unseen)
 
     def rejected(self, reject: Reject, listed_in: Path | None) -> None:
         """A record or source was rejected; listed_in: the file with all rejects."""

@@ -21,7 +21,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from itertools import count
 from secrets import token_hex
 from threading import Event, Lock, Thread
 from types import TracebackType
@@ -210,8 +209,9 @@ class LoadLog:
     def advance(self, parts: Sequence[Any], **values: Any) -> None:
         """Note further acknowledged writes."""
         first = self.state.parts
-        keys = (_parts_of(self._row) + number.to_bytes(8) for number in count(first))
-        self._meta.put(list(zip(keys, map(orjson.dumps, parts), strict=False)))
+        prefix = _parts_of(self._row)
+        rows = ((prefix + number.to_bytes(8), orjson.dumps(part)) for number, part in enumerate(parts, first))
+        self._meta.put(list(rows))
         self.change(parts=first + len(parts), **values)
 
     @property

@@ -23,8 +23,10 @@ def usable_processes() -> int:
 def memory_limit() -> int:
     """Memory that this process may use, in bytes: of the machine or the container."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    # Without the file it is not Linux.
-    for line in _OWN_GROUPS.read_text().splitlines() if _OWN_GROUPS.exists() else ():
+    groups = list[str]()
+    with suppress(OSError):  # not Linux
+        groups = _OWN_GROUPS.read_text().splitlines()
+    for line in groups:
         _, controllers, group = line.split(":", 2)
         if controllers in {"", "memory"}:
             name = "memory.limit_in_bytes" if controllers else "memory.max"

@@ -30,8 +30,11 @@ def unchecked(key: bytes, value: bytes) -> bytes:
 
 
 def is_intact(key: bytes, value: bytes) -> bool:
-    content = value[:-CHECKSUM_BYTES]
-    return crc32(content, crc32(key)).to_bytes(CHECKSUM_BYTES) == value[-CHECKSUM_BYTES:]
+    try:
+        unchecked(key, value)
+    except ValueError:
+        return False
+    return True
 
 
 def all_checked(keys: Strings, values: Strings) -> Strings:

@@ -1,6 +1,7 @@
-"""How much memory the rows of Arrow arrays take once each has values of its own, as in Python.
+"""Measures the rows of Arrow arrays before they become Python objects.
 
-In arrays rows may share values without limit: by dictionaries, runs, views, and lists of them.
+Rows of an array may share a value any number of times: by dictionaries, runs and views, and by lists of them.
+In Python each row has a copy.
 """
 
 from __future__ import annotations
