@@ -371,7 +371,7 @@ def dripping() -> Iterator[bytes]:
 @pytest.mark.parametrize("head", ["Content-Length: 1000000", "Connection: close"])
 def test_an_answer_that_drips_is_not_waited_for(head: str) -> None:
     # By the deadline of the answer, or by the wait for its last piece, which ends at the same time.
-    late = pytest.raises(StoreUnreachable, match="timed out|not complete in time")
+    late = pytest.raises(StoreUnreachable, match=r"timed out|not complete in time")
     with saying(head, dripping()) as url, Client(url, timeout=0.5) as client, late:
         client.status()
 
