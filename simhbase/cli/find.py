@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -24,6 +23,7 @@ from simhbase.cli.options import (
     store_option,
     tag_option,
     text_option,
+    together,
     typed_fingerprints,
 )
 from simhbase.cli.output import Output, message, results_option
@@ -36,12 +36,36 @@ if TYPE_CHECKING:
     from simhbase.corpus.rejects import Rejects
     from simhbase.index import Index
     from simhbase.jobs.answers import Answer
+    from simhbase.jobs.pipeline import Batch
+    from simhbase.model.values import Lookup
 
 
 def _limit(value: str) -> int | None:
     if value != "all" and not re.fullmatch("[1-9][0-9]*", value):
         raise UsageError(f"{value!r} is not a limit: use a number of at least 1, or all")
     return None if value == "all" else int(value)
+
+
+matches_options = together(
+    option(
+        "-k N",
+        "Maximum Hamming distance in bits. [default: the store's]",
+        group="Matches",
+        type=click.IntRange(min=0),
+    ),
+    min_similarity_option("Minimum Jaccard similarity, estimated by the store's sketches."),
+    since_option("Matches"),
+    tag_option("Only documents with this tag. Repeatable: with all of them.", "Matches"),
+    option("--exclude-self", "Leave out the document with the query's id.", group="Matches"),
+    option(
+        "--drawer-limit N|all",
+        "Maximum rows to read per drawer.",
+        group="Matches",
+        default="10000",
+        callback=converted(_limit),
+    ),
+    ids_limit_option,
+)
 
 
 @command(
@@ -57,24 +81,7 @@ Examples:
 @text_option("Look up this text. Repeatable.", "Queries")
 @option("--id ID", "Look up this document. Repeatable.", name="ids", group="Queries", multiple=True)
 @fingerprint_option("Look up this fingerprint. Repeatable.", "Queries")
-@option(
-    "-k N",
-    "Maximum Hamming distance in bits. [default: the store's]",
-    group="Matches",
-    type=click.IntRange(min=0),
-)
-@min_similarity_option("Minimum Jaccard similarity, estimated by the store's sketches.")
-@since_option("Matches")
-@tag_option("Only documents with this tag. Repeatable: with all of them.", "Matches")
-@option("--exclude-self", "Leave out the document with the query's id.", group="Matches")
-@option(
-    "--drawer-limit N|all",
-    "Maximum rows to read per drawer.",
-    group="Matches",
-    default="10000",
-    callback=converted(_limit),
-)
-@ids_limit_option
+@matches_options
 @input_options(fingerprints=True)
 @option("--explain", "Show the drawers and candidates of --text and --id.", name="explain_them")
 @option("--candidate ID", "With --explain: say why this document matches or not, found or not.")
@@ -146,7 +153,9 @@ def _answers_of(
 ) -> Iterator[Sequence[Answer]]:
     """Answers to the documents of files."""
     from simhbase.corpus.outputs.trim import without_content
-    from simhbase.jobs.lookups import answers_to, stored_lookups
+    from simhbase.jobs.lookups import answers_to, lookups_of
 
-    lookups = partial(stored_lookups, index, query=query)
+    def lookups(batch: Batch) -> list[Lookup]:
+        return lookups_of(index, batch.fingerprints, query)
+
     return answers_to(inputs, index, without_content, lookups, rejects, exclude_self=exclude_self)

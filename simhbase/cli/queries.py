@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simhbase.cli.inputs import or_stdin, with_console
 from simhbase.cli.output import Output, closeness, message, table
@@ -52,7 +52,7 @@ def show(answers: Sequence[Answer], output: Output, *, exact: bool = False) -> N
     output.records(
         answers,
         lambda each: _lookup_lines(each.id, each.lookup, exact=exact),
-        lambda each: {"id": each.id} | _values(each.lookup),
+        lambda each: each.values,
     )
 
 
@@ -83,17 +83,15 @@ def print_explanations(
     output.records(
         list(zip(names, explanations, strict=True)),
         lambda each: _explanation_lines(*each),
-        lambda each: {"id": each[0]} | _values(each[1]),
+        lambda each: (
+            {"id": each[0]} | {name: getattr(each[1], name) for name in each[1].__dataclass_fields__}
+        ),
     )
 
 
 def names_of(texts: Sequence[str]) -> Sequence[str | None]:
     """Names of texts in the output: none if there is only one."""
     return [None] if len(texts) == 1 else [f"text {number + 1}" for number in range(len(texts))]
-
-
-def _values(found: Lookup | Explanation) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in type(found).__dataclass_fields__}
 
 
 def _title(query: str | None, found: Lookup | Explanation, matches: int) -> str:

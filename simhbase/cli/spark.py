@@ -6,33 +6,39 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from simhbase.cli.dedup import grouping_options
+from simhbase.cli.find import matches_options
 from simhbase.cli.inputs import Console, end, max_rejects_option
 from simhbase.cli.options import (
     Function,
     Group,
     converted,
+    ids_limit_option,
     min_similarity_option,
     option,
     pairs,
     profile_options,
+    scope_option,
     store_option,
     together,
 )
 from simhbase.cli.output import Output, json_option
 from simhbase.errors import UsageError
+from simhbase.model.values import Query
 
 if TYPE_CHECKING:
     from simhbase.corpus.record import Format
     from simhbase.deduplication.report import DedupReport
     from simhbase.loads.load import LoadReport
+    from simhbase.spark.answer_files import AnswersReport
 
-    Report = DedupReport | LoadReport
+    Report = AnswersReport | DedupReport | LoadReport
 
 _PYTHON, _SUBMITTED = "PYSPARK_PYTHON", "PYSPARK_GATEWAY_PORT"
 
@@ -83,6 +89,16 @@ _input_options = together(
     option("--html", "The text field holds HTML; extract the main text. Only of JSON lines.", group="Input"),
     option("--rejects FOLDER", "List rejected records here, as JSON lines.", group="Input"),
     max_rejects_option,
+)
+_outputs_options = together(
+    option("--report FILE", "Write the report here, as JSON.", group="Outputs"),
+    option("--overwrite", "Replace outputs that exist.", group="Outputs"),
+)
+_answers_option = option(
+    "--answers FOLDER",
+    "Write answers here, the lines of --json on one machine.",
+    group="Outputs",
+    required=True,
 )
 
 
@@ -161,8 +177,7 @@ Examples:
     group="Outputs",
 )
 @option("--duplicates FOLDER", "Write duplicates here, with their representative and group.", group="Outputs")
-@option("--report FILE", "Write the report here, as JSON.", group="Outputs")
-@option("--overwrite", "Replace outputs that exist.", group="Outputs")
+@_outputs_options
 @_on_spark
 def dedup(**arguments: Any) -> DedupReport:
     """Find near-duplicates within one corpus, without a store.
@@ -197,8 +212,7 @@ Example:
 @option("--again", "Drop the decisions of an earlier run of this name, and decide again.", group="Run")
 @option("--unique FOLDER", "Write stored documents here, in the format of the input.", group="Outputs")
 @option("--duplicates FOLDER", "Write duplicates here, with the document they match.", group="Outputs")
-@option("--report FILE", "Write the report here, as JSON.", group="Outputs")
-@option("--overwrite", "Replace outputs that exist.", group="Outputs")
+@_outputs_options
 @_on_spark
 def load(url: str, unique_only: bool, **arguments: Any) -> LoadReport:
     """Load the documents of a night that have no near-duplicate, stored or earlier tonight.
@@ -211,3 +225,65 @@ def load(url: str, unique_only: bool, **arguments: Any) -> LoadReport:
     if not unique_only:
         raise UsageError("Spark loads only documents without a stored match", parameter="unique_only")
     return load_files(store=url, **arguments)
+
+
+@spark.command(
+    short_help="Find stored near-duplicates of documents.",
+    epilog="""\b
+Example:
+  simhbase spark find --store postgresql://host/news --answers hdfs:///near --rejects hdfs:///bad \\
+      hdfs:///crawl/2026-11-22""",
+)
+@store_option
+@scope_option
+@matches_options
+@_input_options
+@_answers_option
+@_outputs_options
+@_on_spark
+def find(
+    url: str,
+    k: int | None,
+    min_similarity: float | None,
+    since: datetime | None,
+    tags: Mapping[str, str],
+    **arguments: Any,
+) -> AnswersReport:
+    """Find stored near-duplicates of the documents of files.
+
+    Executors read the store. The answers are those of 'simhbase find --json', in input order.
+    """
+    from simhbase.spark.answer_files import find_files
+
+    return find_files(store=url, query=Query(k, min_similarity, since, tags), **arguments)
+
+
+@spark.command(
+    short_help="Find near-duplicates of documents in other files.",
+    epilog="""\b
+Example:
+  simhbase spark match --against hdfs:///archive --min-similarity 0.75 --answers hdfs:///near hdfs:///today""",
+)
+@option(
+    "--against FILE",
+    "Search the documents of this file, folder or glob. Repeatable.",
+    group="Queries",
+    multiple=True,
+    required=True,
+)
+@profile_options
+@min_similarity_option("Minimum Jaccard similarity of the texts.")
+@ids_limit_option
+@_input_options
+@_answers_option
+@_outputs_options
+@_on_spark
+def match(**arguments: Any) -> AnswersReport:
+    """Find near-duplicates of documents among those of other files, without a store.
+
+    If the files are the same, each document is looked up among the others. The answers are those of 'simhbase
+    match --json', in input order.
+    """
+    from simhbase.spark.answer_files import match_files
+
+    return match_files(**arguments)

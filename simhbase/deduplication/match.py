@@ -39,6 +39,22 @@ from simhbase.profile.profile import Profile, given_parameters, with_corpus_defa
 MEMBERS = 64
 
 
+def criteria_of(
+    profile: Profile | Mapping[str, object] | None, min_similarity: float | None, *, of_texts: bool = True
+) -> tuple[MatchCriteria, float | None]:
+    """What matches, and the minimum similarity of texts, None if they are not compared. of_texts: False if
+    queries or documents are fingerprints. Raises UsageError for invalid arguments."""
+    profile = (with_corpus_defaults if of_texts else without_sketches)(given_parameters(profile))
+    criteria = MatchCriteria.of(profile, min_similarity)
+    if min_similarity is None and criteria.profile.sketching is not None:
+        threshold = criteria.chosen.threshold or 0.0
+        if isinstance(threshold, RisingThreshold):  # sketches decide: they have the number of features
+            return criteria, 0.0
+        min_similarity = threshold
+        criteria = MatchCriteria.of(profile, min_similarity)
+    return criteria, min_similarity
+
+
 class Corpus:
     """The documents of files: fingerprints in memory, ids on disk (in the folder for temporary files).
 
@@ -71,15 +87,7 @@ class Corpus:
     ) -> Self:
         """Create an empty corpus. of_texts: False if queries or documents are fingerprints. Raises UsageError
         for invalid arguments."""
-        profile = (with_corpus_defaults if of_texts else without_sketches)(given_parameters(profile))
-        criteria = MatchCriteria.of(profile, min_similarity)
-        if min_similarity is None and criteria.profile.sketching is not None:
-            threshold = criteria.chosen.threshold or 0.0
-            if isinstance(threshold, RisingThreshold):  # sketches decide: they have the number of features
-                return cls(criteria, 0.0, ids_limit)
-            min_similarity = threshold
-            criteria = MatchCriteria.of(profile, min_similarity)
-        return cls(criteria, min_similarity, ids_limit)
+        return cls(*criteria_of(profile, min_similarity, of_texts=of_texts), ids_limit)
 
     @property
     def tells_similarity(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from simhbase.corpus.record import Reject
 from simhbase.model.values import Lookup
@@ -20,6 +20,11 @@ class Answer(NamedTuple):
         """Leave out the match with the query's id."""
         others = tuple(match for match in self.lookup.matches if match.id != self.id)
         return self._replace(lookup=replace(self.lookup, matches=others))
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        return {"id": self.id} | {name: getattr(self.lookup, name) for name in Lookup.__dataclass_fields__}
 
 
 @dataclass(frozen=True)

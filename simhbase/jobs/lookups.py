@@ -11,6 +11,7 @@ from simhbase.corpus.given import GivenRows
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import Record, SourceReject
 from simhbase.corpus.rejects import Rejects
+from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.reader import IDS_LIMIT, LISTING_GROWTH
 from simhbase.jobs.answers import Answer
@@ -19,12 +20,12 @@ from simhbase.jobs.source_report import SourceCounts
 from simhbase.model.values import Lookup, Match, Query
 
 
-def stored_lookups(index: Index, batch: Batch, query: Query) -> list[Lookup]:
-    """Look up the records of a batch in a store."""
+def lookups_of(index: Index, fingerprints: FingerprintBatch, query: Query) -> list[Lookup]:
+    """Look up the fingerprints of records in a store."""
     # Fingerprints given instead of texts have no sketches.
-    if not batch.fingerprints.sketches.shape[1]:
-        return index.find_fingerprints(batch.fingerprints.values, query)
-    return index.find_batch(batch.fingerprints, query)
+    if not fingerprints.sketches.shape[1]:
+        return index.find_fingerprints(fingerprints.values, query)
+    return index.find_batch(fingerprints, query)
 
 
 def nearest_others(
@@ -32,7 +33,7 @@ def nearest_others(
 ) -> list[Match | None]:
     """The nearest stored document of each record, except itself. Reads more documents of a fingerprint if the
     first ones have expired."""
-    lookups = stored_lookups(index.listing(ids_limit), batch, query)
+    lookups = lookups_of(index.listing(ids_limit), batch.fingerprints, query)
     nearest = [
         next((match for match in lookup.matches if match.id != record.id or not record.is_named), None)
         for record, lookup in zip(batch.records, lookups, strict=True)

@@ -11,6 +11,8 @@
   dedup_files          Does this with files, as the command `simhbase spark dedup`.
   unique_load          Loads what has no near-duplicate into a store, like `simhbase.load` with unique_only.
   load_files           Does this with files, as the command `simhbase spark load`.
+  find_files           Looks up files in a store, as the command `simhbase spark find`.
+  match_files          Looks up files among others, as the command `simhbase spark match`.
   hfile_input          Writes HFiles for HBase's bulk load tool, and returns their HFileInput.
 
 The executors' Python needs simhbase with this extra, too.
@@ -24,6 +26,7 @@ except ImportError as error:
     raise ImportError("PySpark is not installed: pip install 'simhbase[spark]'") from error
 
 from simhbase.loads.hfile_input import HFileInput
+from simhbase.spark.answer_files import AnswersReport, find_files, match_files
 from simhbase.spark.dedup import Deduplicated, SparkReport, dedup
 from simhbase.spark.dedup_files import dedup_files
 from simhbase.spark.drawers import pairs
@@ -33,6 +36,7 @@ from simhbase.spark.load_files import load_files
 from simhbase.spark.unique import SparkLoadReport, UniqueLoad, unique_load
 
 __all__ = [
+    "AnswersReport",
     "Deduplicated",
     "HFileInput",
     "SparkLoadReport",
@@ -40,9 +44,11 @@ __all__ = [
     "UniqueLoad",
     "dedup",
     "dedup_files",
+    "find_files",
     "fingerprint",
     "hfile_input",
     "load_files",
+    "match_files",
     "pairs",
     "unique_load",
 ]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from threading import Event, Thread
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +22,6 @@ from simhbase.deduplication.dates import DateOrder, DateUnit
 from simhbase.deduplication.report import LARGEST, DedupReport, GroupSize
 from simhbase.errors import UsageError
 from simhbase.jobs.source_report import GIVEN_SOURCES, SourceReport, warnings_of, weightiest
-from simhbase.loads.load import LoadReport
 from simhbase.model import wire
 from simhbase.profile.profile import Profile
 from simhbase.spark.dedup import (
@@ -44,6 +43,9 @@ from simhbase.spark.files import ROW, SOURCE_SHIFT, Files, counted, line_of, sou
 from simhbase.spark.fingerprints import ID, PROBLEM, REASON
 from simhbase.spark.folders import Outputs
 from simhbase.spark.guard import guarded
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _COUNT, _KEPT_AT, _AT = "__simhbase_count", "kept_at", "at"
 _PLACE_ORDER = f"{PLACE}.order"
@@ -147,7 +149,7 @@ def write_unique(outputs: Outputs, files: Files, kept: DataFrame, count_field: s
         kept.select(line.cast("string")).write.text(outputs.part("unique"))
 
 
-def report_as_json(report: DedupReport | LoadReport) -> bytes:
+def report_as_json(report: DataclassInstance) -> bytes:
     """As the command prints it."""
     values = asdict(report)
     del values["counts"]
@@ -194,7 +196,8 @@ def _rejected(documents: DataFrame) -> DataFrame:
     before."""
     bad = documents.where(F.col(REASON).isNotNull()).select(F.col(_PLACE_ORDER).alias(_AT), ID, REASON)
     repeated = bad.where(F.col(REASON) == REPEATED)
-    firsts = documents.where(F.col(REASON).isNull()).select(ID, F.col(_PLACE_ORDER).alias(_KEPT_AT))
+    accepted = documents.where(F.col(REASON).isNull())
+    firsts = accepted.groupBy(ID).agg(F.min(_PLACE_ORDER).alias(_KEPT_AT))
     others = bad.where(F.col(REASON) != REPEATED).withColumn(_KEPT_AT, F.lit(None).cast("long"))
     return repeated.join(firsts, ID).select(*others.columns).unionByName(others).orderBy(_AT)
 
