@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import cast
@@ -49,6 +49,8 @@ def explain(reader: Reader, text: FingerprintBatch, query: Query, document: str 
 
     lookup = replace(reader, metrics=None, record=record).find(text, query)[0]
     contents = [np.unique(np.concatenate(parts)) for parts in read]  # a drawer may be read twice
+    if reader.of:
+        contents = _listed_here(reader, contents)
     found = np.unique(np.concatenate(contents))
     bounds = scheme.bounds(query.k, query.min_similarity)
     drawers = (
@@ -67,6 +69,14 @@ def explain(reader: Reader, text: FingerprintBatch, query: Query, document: str 
     candidates = _Candidates(reader, text, query, contents).judged(found, lookup.matches, document)
     more = max(0, len(found) - MOST_CANDIDATES)
     return Explanation(lookup.fingerprint, tuple(drawers), tuple(candidates), more, bool(truncated))
+
+
+def _listed_here(reader: Reader, contents: Sequence[NDArray[np.uint64]]) -> list[NDArray[np.uint64]]:
+    """The fingerprints of drawers that list documents of the reader's scope: others are of other scopes, which
+    this one is told nothing of, not even their number."""
+    listed = replace(reader, ids_limit=0).listed(np.unique(np.concatenate(contents)).tolist())
+    own = np.array([value for value, documents in listed.items() if documents], dtype=np.uint64)
+    return [held[np.isin(held, own)] for held in contents]
 
 
 class _Candidates:

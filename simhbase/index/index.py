@@ -881,6 +881,8 @@ class Index(AbstractContextManager["Index"]):
         earliest, wanted = self.earliest(since), required_tags(tags)
         if limit < 1:
             raise UsageError(f"must be at least 1, not {limit}", parameter="limit")
+        if after is not None and (problem := rows.id_problem(after)):
+            raise UsageError(f"no page before has this: {problem}", parameter="after")
         found: dict[str, Entry] = {}
         read = 0
         self.store.refresh()

@@ -163,7 +163,14 @@ class ScopedIndex(Index):
 
     def _explained(self, text: FingerprintBatch, document: str | None, query: Query) -> Explanation:
         named = None if document is None else self._scope.id_of(document)
-        return self._scope.explanation(super()._explained(self._scope.batch(text), named, query))
+        found = self._scope.explanation(super()._explained(self._scope.batch(text), named, query))
+        # Those of the text as it is shown: the stored ones would tell the mask.
+        (prefixes,) = self.reader.scheme.prefixes(text)
+        drawers = (
+            replace(drawer, prefix=prefix.tobytes().hex())
+            for drawer, prefix in zip(found.drawers, prefixes, strict=False)
+        )
+        return replace(found, drawers=tuple(drawers))
 
     def met(self, ids: Sequence[str]) -> Iterator[Met | None]:
         return super().met(self._scope.ids_of(ids))

@@ -88,10 +88,10 @@ class Texts:
 
 
 def shape(answer: Any) -> Any:
-    """An answer without what differs between stores: names and sizes of drawers, and times."""
+    """An answer without what differs between stores: times, and what hints left behind."""
     if is_dataclass(answer) and not isinstance(answer, type):
         kind = type(answer).__name__
-        left_out = {"prefix", "since", "until", "more_candidates"}
+        left_out = {"since", "until", "more_candidates"}
         left_out |= {"rows", "candidates"} if kind == "Drawer" else set()
         named = {each.name: shape(getattr(answer, each.name)) for each in fields(answer)}
         found = {name: value for name, value in named.items() if name not in left_out}
@@ -196,6 +196,32 @@ def test_a_scope_answers_as_a_store_of_its_own(two: Two) -> None:
 def rows_of(indexes: Any) -> int:
     """Rows of the index table."""
     return sum(len(part.keys) for index in indexes for part in index.store.drawers.iterate())
+
+
+def test_an_explanation_tells_no_numbers_of_another_scope(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where both have the same drawers, rows and candidates of all were counted."""
+    monkeypatch.setattr(Scope, "value_mask", 0)
+    monkeypatch.setattr(Scope, "sketch_mask", b"")
+    one, other = two.shared.within("a"), two.shared.within("ax")
+    text = " ".join(WORDS * 2)
+    one.add([(str(number), f"{text} {number}") for number in range(20)])
+    own, told = one.explain(text), other.explain(text)
+    assert max(drawer.rows for drawer in own.drawers) > 1
+    assert [(drawer.rows, drawer.candidates) for drawer in told.drawers] == [(0, 0)] * len(own.drawers)
+    assert (told.candidates, told.more_candidates) == ((), 0)
+    other.add([("mine", text)])
+    assert [each.id for each in other.explain(text).candidates] == ["mine"]
+    assert {drawer.rows for drawer in other.explain(text).drawers} == {1}
+
+
+def test_a_page_follows_one_that_was(two: Two) -> None:
+    """An empty `after` was taken for an id, and the documents before it were left out."""
+    for index in (two.scopes["a"], two.alone["a"]):
+        for after in ("", "x" * 2_000):
+            with pytest.raises(UsageError, match="after: no page before has this: the id"):
+                index.stored_page(after=after)
 
 
 def test_a_scope_is_listed_and_dropped_and_others_stay(two: Two) -> None:
