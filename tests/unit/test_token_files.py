@@ -1,11 +1,14 @@
 """Token files: what a line means, and which lines are refused as their meaning is not certain."""
 
+import time
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from simhbase.errors import UsageError
-from simhbase.online.tokens import Role, Token, read_tokens
+from simhbase.online import tokens
+from simhbase.online.tokens import Role, Token, Tokens, read_tokens
 
 FIRST, SECOND = "0123456789abcdef", "fedcba9876543210"
 
@@ -112,3 +115,35 @@ def test_metrics_are_of_all_scopes(tmp_path: Path) -> None:
     for (role, scope), expected in allowed.items():
         token = Token(b"", role, scope)
         assert [each for each in roles if token.includes(each)] == expected.split()
+
+
+def test_a_file_of_any_editor_has_the_same_tokens(tmp_path: Path) -> None:
+    for text in (f"\ufeffread {FIRST}\r\nwrite {SECOND}\r\n", f"read\t{FIRST}\n\n write {SECOND}"):
+        (tmp_path / "tokens").write_bytes(text.encode())
+        assert [token.role for token in read_tokens(tmp_path / "tokens")] == ["read", "write"]
+
+
+def test_a_file_that_is_being_written_changes_nothing_until_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first half is a valid file, without the tokens of the second one."""
+    monkeypatch.setattr(tokens, "LOOKED_AT", 0)
+    monkeypatch.setattr(tokens, "WRITTEN", 60)
+    path = tmp_path / "tokens"
+    path.write_text(f"read {FIRST}\nwrite {SECOND}\n")
+    known = Tokens(path)
+    path.write_text(f"read {FIRST}\n")
+    assert known.find(SECOND.encode())
+    monkeypatch.setattr(tokens, "WRITTEN", 0)
+    assert known.find(SECOND.encode()) is None
+    assert known.find(FIRST.encode())
+
+
+def test_many_tokens_make_no_request_slower(tmp_path: Path) -> None:
+    """Each request was compared with all tokens, also of strangers: with 100,000 it took 7 ms."""
+    path = tmp_path / "tokens"
+    path.write_text("".join(f"read {sha256(b'%d' % number).hexdigest()}\n" for number in range(20_000)))
+    known = Tokens(path)
+    before = time.process_time()
+    assert not any(known.find(b"%d" % number) for number in range(5_000))
+    assert time.process_time() - before < 2
