@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simhbase.cli.inputs import end, input_options, or_stdin
-from simhbase.cli.options import command, option, profile_file_option
+from simhbase.cli.options import FiniteRange, command, option, profile_file_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.model.thresholds import RIGHT, RIGHT_SHORT, SIMILAR, SIMILAR_SHORT
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
     from simhbase.quality.calibration import Calibration
 
-_SHARE = click.FloatRange(min=0, max=1, min_open=True)
+_SHARE = FiniteRange(min=0, max=1, min_open=True)
 
 
 @command(

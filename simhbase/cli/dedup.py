@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simhbase.cli.inputs import end, input_options, or_stdin, output_option
-from simhbase.cli.options import command, min_similarity_option, option, profile_options, together
+from simhbase.cli.options import (
+    FiniteRange,
+    command,
+    min_similarity_option,
+    option,
+    profile_options,
+    together,
+)
 from simhbase.cli.output import Output, json_option
 from simhbase.model.thresholds import SIMILAR
 
@@ -25,7 +32,7 @@ grouping_options = together(
         "--min-containment C",
         "Remove only texts of which the kept one has at least this share, e.g. 0.8.",
         group="Matches",
-        type=click.FloatRange(0, 1, min_open=True),
+        type=FiniteRange(0, 1, min_open=True),
     ),
     option(
         "--chains/--no-chains",

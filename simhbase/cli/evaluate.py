@@ -9,6 +9,7 @@ import click
 
 from simhbase.cli.inputs import end, input_options
 from simhbase.cli.options import (
+    FiniteRange,
     command,
     min_similarity_option,
     option,
@@ -42,7 +43,7 @@ Examples:
     "--right S",
     "Minimum Jaccard similarity of a correct pair.",
     group="Evaluation",
-    type=click.FloatRange(min=0, max=1, min_open=True),
+    type=FiniteRange(min=0, max=1, min_open=True),
     default=RIGHT,
 )
 @min_similarity_option("Count only matches of this Jaccard similarity, estimated by sketches.", "Evaluation")

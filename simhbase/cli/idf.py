@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simhbase.cli.inputs import OUTPUT_PATH, end, input_options, or_stdin, output_option, with_console
-from simhbase.cli.options import command, option
+from simhbase.cli.options import FiniteRange, command, option
 from simhbase.cli.output import Output, json_option
 from simhbase.errors import UsageError
 
@@ -41,7 +41,7 @@ Examples:
     "Minimum share of texts with a line or phrase.",
     name="share",
     group="Output files",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=FiniteRange(0, 1, min_open=True),
     default=0.01,
 )
 @input_options(ids=False)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial, wraps
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,16 @@ class Group(click.Group):
 
 
 command = partial(click.command, cls=Command)
+
+
+class FiniteRange(click.FloatRange):
+    """A number that is neither infinite nor no number."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
 
 
 def option(
@@ -246,7 +257,7 @@ def fingerprint_base_option(group: str = "Options") -> Decorator:
 
 def min_similarity_option(text: str, group: str = "Matches") -> Decorator:
     """Adds `--min-similarity`, a Jaccard similarity."""
-    return option("--min-similarity S", text, group=group, type=click.FloatRange(0, 1))
+    return option("--min-similarity S", text, group=group, type=FiniteRange(0, 1))
 
 
 ids_limit_option = option(

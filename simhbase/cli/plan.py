@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
-from typing import Any
 
 import click
 
-from simhbase.cli.options import command, converted, count, option, profile_options
+from simhbase.cli.options import FiniteRange, command, converted, count, option, profile_options
 from simhbase.cli.output import Output, json_option, message
-
-
-class _Finite(click.FloatRange):
-    """A number that is neither infinite nor no number."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number: float = super().convert(value, param, ctx)
-        if not isfinite(number):
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return number
-
 
 _MOST = 1e9
 
@@ -38,13 +25,13 @@ Examples:
     "Store with at least 20,000 such documents, to measure how they fill drawers. [default: as Chinese news]",
     name="sample",
 )
-@option("--lookups N", "Lookups a second.", type=_Finite(min=0, max=_MOST), default=0.0)
-@option("--memory GB", "Memory of one machine.", type=_Finite(min=1, max=_MOST), default=64.0)
-@option("--disk GB", "Disk of one machine.", type=_Finite(min=1, max=_MOST), default=4000.0)
+@option("--lookups N", "Lookups a second.", type=FiniteRange(min=0, max=_MOST), default=0.0)
+@option("--memory GB", "Memory of one machine.", type=FiniteRange(min=1, max=_MOST), default=64.0)
+@option("--disk GB", "Disk of one machine.", type=FiniteRange(min=1, max=_MOST), default=4000.0)
 @option(
     "--characters N",
     "Mean length of a text, for the hours of loads.",
-    type=_Finite(min=1, max=_MOST),
+    type=FiniteRange(min=1, max=_MOST),
     default=150.0,
 )
 @option("--processors N", "Processors of one machine.", type=click.IntRange(min=1), default=16)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 import click
 
-from simhbase.cli.options import command, option, scope_option, store_option
+from simhbase.cli.options import FiniteRange, command, converted, option, scope_option, store_option
 from simhbase.cli.output import message
 from simhbase.errors import SimhbaseError, UsageError
 
 PORT = 8765
+
+
+def _names(hosts: Sequence[str]) -> tuple[str, ...]:
+    """Names of hosts, as they are compared with the header Host without its port. Raises UsageError."""
+    for host in hosts:
+        if not re.fullmatch(r"[\w.-]+", host, re.ASCII):
+            raise UsageError(f"{host!r} is not the name of a host: give it without scheme, port and path")
+    return tuple(hosts)
 
 
 @command(
@@ -28,7 +38,7 @@ Examples:
 @option(
     "--workers N",
     "Number of processes. More than one on an embedded store needs --read-only.",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 256),
     default=1,
 )
 @option(
@@ -43,6 +53,7 @@ Examples:
     "Accept this host name, too, when there are no tokens. Repeatable.",
     name="hosts",
     multiple=True,
+    callback=converted(_names),
 )
 @option(
     "--trusted-proxy ADDRESS",
@@ -50,18 +61,23 @@ Examples:
     name="proxies",
     multiple=True,
 )
-@option("--max-body MIB", "Maximum size of a request.", type=click.IntRange(min=1), default=16)
-@option("--max-batch N", "Maximum texts or documents in a request.", type=click.IntRange(min=1), default=1000)
+@option("--max-body MIB", "Maximum size of a request.", type=click.IntRange(1, 1024), default=16)
+@option(
+    "--max-batch N",
+    "Maximum texts or documents in a request.",
+    type=click.IntRange(1, 100_000),
+    default=1000,
+)
 @option(
     "--max-characters N",
     "Maximum characters of a text; four times as many for the texts of a request.",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 100_000_000),
     default=1_000_000,
 )
 @option(
     "--timeout SECONDS",
     "Time limit for receiving and for answering a request.",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(0.1, 3600),
     default=30.0,
 )
 @option(

@@ -72,8 +72,8 @@ def explain(reader: Reader, text: FingerprintBatch, query: Query, document: str 
 
 
 def _listed_here(reader: Reader, contents: Sequence[NDArray[np.uint64]]) -> list[NDArray[np.uint64]]:
-    """The fingerprints of drawers that list documents of the reader's scope: others are of other scopes, which
-    this one is told nothing of, not even their number."""
+    """The fingerprints of drawers that list documents of the reader's scope. Others are of other scopes, of
+    which this one is told nothing, not even how many."""
     listed = replace(reader, ids_limit=0).listed(np.unique(np.concatenate(contents)).tolist())
     own = np.array([value for value, documents in listed.items() if documents], dtype=np.uint64)
     return [held[np.isin(held, own)] for held in contents]

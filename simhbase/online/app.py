@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
-from urllib.parse import unquote_to_bytes
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from simhbase.errors import UsageError
+from simhbase.errors import BadInput, UsageError
 from simhbase.index import Index
 from simhbase.index.scoped import StoreOfScopes
 from simhbase.model import wire
@@ -104,6 +104,8 @@ class Answering:
     async def _given(self, request: Request, hold: Callable[[int], None]) -> tuple[asked.AnyRequest, ...]:
         """The request object of an endpoint, if it takes one. hold: counts the bytes of a body."""
         endpoint = self._endpoint
+        if endpoint.names_profile:
+            _require_read(request, endpoint)
         if endpoint.asked is None:
             return ()
         if not endpoint.has_body:
@@ -111,20 +113,35 @@ class Answering:
                 path = [
                     (name, unquote_to_bytes(value).decode()) for name, value in request.path_params.items()
                 ]
+                query = parse_qsl(request.url.query, keep_blank_values=True, errors="strict")
             except UnicodeDecodeError as error:
-                raise HTTPException(400, "the id in the path is not percent-encoded UTF-8") from error
-            address = [*request.query_params.multi_items(), *path]
+                raise HTTPException(400, "the address is not percent-encoded UTF-8") from error
+            address = [*query, *path]
             return (wire.convert(asked.from_address(address, endpoint.asked), endpoint.asked, "query"),)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         lines = endpoint.in_lines and kind == JSON_LINES
         if kind != JSON and not lines:
             or_lines = f", or {JSON_LINES}" * endpoint.in_lines
             raise HTTPException(415, f"the body must be {JSON}{or_lines}")
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise HTTPException(415, "the body is compressed: send it as it is")
         body = await read_body(request, self._most, self._limits.receive_seconds, hold)
         require_few_strings(body, self._limits.documents)
         if lines:
             return (_documents(body),)
         return (wire.decode(body, endpoint.asked, "body"),)
+
+
+def _require_read(request: Request, endpoint: Endpoint) -> None:
+    """Refuses what would be ignored, as it may limit what is asked for. Raises BadInput."""
+    if endpoint.has_body or endpoint.asked is None:
+        for name in request.query_params:
+            where = "in the body" if endpoint.has_body else "without parameters"
+            raise BadInput(f"{name!r} in the address is not read: ask {where}")
+    if not endpoint.has_body and not {"0", ""}.issuperset(
+        request.headers.get(name, "") for name in ("content-length", "transfer-encoding")
+    ):
+        raise BadInput(f"{endpoint.method} takes no body: put what is asked for into the address")
 
 
 class Methods:

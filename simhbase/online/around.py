@@ -37,6 +37,8 @@ _HEADERS = (
     ),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
 
@@ -75,9 +77,9 @@ class Around:
         try:
             _require_single(headers)
             self._require_known_host(headers.get("host", ""))
-            if scope["raw_path"].startswith(b"/v1/documents/"):
-                # The raw path, so that %2F in an id is distinct from a slash of the path.
-                scope["path"] = scope["raw_path"].decode("latin-1")
+            self._require_own_page(headers.get("sec-fetch-site", ""), path)
+            # As it was sent, so that %2F in an id is distinct from a slash of the path.
+            scope["path"] = scope["raw_path"].decode("latin-1")
             await self._app(scope, receive, note_and_send)
         except ClientDisconnect:
             pass
@@ -115,10 +117,16 @@ class Around:
                 return
         raise HTTPException(421, "unknown host name: allow it with simhbase serve --allow-host NAME")
 
+    def _require_own_page(self, site: str, path: str) -> None:
+        """Refuses what browsers send for pages of other sites, which would have the store read, and learn by
+        what loads whether a document is stored. The search page may be opened from anywhere."""
+        if self._hosts is not None and site in ("cross-site", "same-site") and path != "/":
+            raise HTTPException(403, "pages of other sites cannot ask this service")
+
 
 def _require_single(headers: Headers) -> None:
     """Refuses what a proxy in front may read otherwise than this service does."""
-    for name in ("authorization", "host"):
+    for name in ("authorization", "content-type", "host"):
         if len(headers.getlist(name)) > 1:
             raise HTTPException(400, f"the header {name.title()} is given more than once")
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from ipaddress import IPv6Address, IPv6Network
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -33,7 +36,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread_bytes = self._header_bytes = 0
         self._in_headers = True
         self._timer: asyncio.TimerHandle | None = None
-        self._address = self.client[0] if self.client else ""
+        self._address = client_of(self.client[0]) if self.client else ""
         self._has_place = self._places.take(self._address, 1)
         if self._has_place:
             self._start_timer()
@@ -76,6 +79,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if len(self.pipeline) == PIPELINED:
             raise ValueError("Too many requests wait for an answer.")
+        _require_one_meaning(self.parser.get_http_version(), self.url, self.headers)
         self._in_headers = False
         self._unread_bytes = 0
         super().on_headers_complete()
@@ -104,6 +108,30 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_timer()  # an answer is being sent; pipelined requests wait
         else:
             self.transport.close()
+
+
+def _require_one_meaning(version: str, target: bytes, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    """Refuses what the parser lets through, and a proxy in front may read otherwise: where the body ends, and
+    which host is meant. Raises ValueError."""
+    is_latest = version == "1.1"
+    if not (is_latest or version == "1.0"):
+        raise ValueError("Only HTTP/1.1 is spoken here.")
+    if not target.startswith(b"/"):  # such as http://another.host/healthz
+        raise ValueError("The target is not a path.")
+    if is_latest and not any(name == b"host" for name, _ in headers):
+        raise ValueError("There is no Host.")
+    for name, value in headers:
+        if name == b"transfer-encoding" and not (is_latest and value.lower() == b"chunked"):
+            raise ValueError("The only transfer coding is chunked.")
+
+
+def client_of(address: str) -> str:
+    """An address as connections are counted: of public IPv6 its network, as a client has 2^64 addresses."""
+    with suppress(ValueError):  # of IPv4, or of a socket file
+        parsed = IPv6Address(address)
+        if parsed.is_global and parsed.ipv4_mapped is None:
+            return str(IPv6Network((parsed, 64), strict=False))
+    return address
 
 
 class JoinedWrites:

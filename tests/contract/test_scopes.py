@@ -198,9 +198,7 @@ def rows_of(indexes: Any) -> int:
     return sum(len(part.keys) for index in indexes for part in index.store.drawers.iterate())
 
 
-def test_an_explanation_tells_no_numbers_of_another_scope(
-    two: Two, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_explanation_tells_no_numbers_of_another_scope(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where both have the same drawers, rows and candidates of all were counted."""
     monkeypatch.setattr(Scope, "value_mask", 0)
     monkeypatch.setattr(Scope, "sketch_mask", b"")

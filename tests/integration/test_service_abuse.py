@@ -186,6 +186,26 @@ def test_others_are_let_in_with_tokens_only(tmp_path: Path) -> None:
     assert "--token-file" in done.stderr.decode()
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--timeout", "nan"),
+        ("--timeout", "inf"),
+        ("--timeout", 30_000),  # milliseconds
+        ("--max-body", 16 << 20),  # bytes
+        ("--max-batch", 1 << 30),
+        ("--workers", 100_000),
+        ("--allow-host", "http://search.example/"),
+        ("--allow-host", "search.example:8765"),
+        ("--allow-host", ""),
+    ],
+)
+def test_a_setting_that_nobody_can_mean_is_refused(tmp_path: Path, option: str, value: object) -> None:
+    done = run("serve", "--store", "rocksdb:none", "--port", 0, option, value, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"Invalid value for '{option}'" in done.stderr.decode()
+
+
 def test_a_port_that_is_in_use_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -495,7 +515,81 @@ def test_a_body_behind_an_upgrade_is_no_request(limited: Service, protocol: str)
     assert said.count(b"HTTP/1.1") == 1
 
 
-@pytest.mark.parametrize("name", ["Authorization", "Host"])
+FIND = b"POST /v1/find HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+CHUNKS = b'd\r\n{"text":"ab"}\r\n0\r\n\r\n'
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /healthz HTTP/1.1\r\n\r\n",
+        b"GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /healthz HTTP/2.0\r\nHost: localhost\r\n\r\n",
+        FIND + b"Transfer-Encoding: gzip, chunked\r\n\r\n" + CHUNKS,
+        FIND.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKS,
+    ],
+    ids=["no host", "absolute", "another host", "another version", "coded", "chunks in 1.0"],
+)
+def test_what_a_proxy_may_read_otherwise_is_refused(limited: Service, sent: bytes) -> None:
+    with closing(opened(limited)) as asking:
+        asking.sendall(sent)
+        assert received(asking).startswith(b"HTTP/1.1 400")
+
+
+def test_the_only_transfer_coding_is_chunked_and_old_probes_name_no_host(tmp_path: Path) -> None:
+    with with_tokens(tmp_path) as service:
+        for sent in (
+            FIND + f"Authorization: Bearer {READ}\r\nTransfer-Encoding: Chunked\r\n".encode(),
+            b"GET /healthz HTTP/1.0\r\n",
+        ):
+            with closing(opened(service)) as asking:
+                asking.sendall(sent + b"Connection: close\r\n\r\n" + CHUNKS * sent.startswith(FIND))
+                assert received(asking).startswith(b"HTTP/1.1 200")
+
+
+def test_a_compressed_body_is_refused_as_such(limited: Service) -> None:
+    refused = limited.post("/v1/find", {"text": ONE}, **{"Content-Encoding": "gzip"})
+    assert (refused.status, refused.code) == (415, "unsupported_media_type")
+    assert "compressed" in refused.json["error"]["message"]
+
+
+def test_what_would_be_ignored_is_refused(limited: Service) -> None:
+    """A bound in the address, ids in the body of DELETE: the answer would be to another question."""
+    for method, path, body in (
+        ("POST", "/v1/find?k=1", as_json({"text": ONE})),
+        ("GET", "/v1/status?scope=acme", None),
+        ("DELETE", "/v1/muted", as_json({"ids": ["a"]})),
+        ("GET", "/v1/documents", as_json({"since": "1d"})),
+    ):
+        refused = limited.send(method, path, body, {"Content-Type": "application/json"})
+        assert (refused.status, refused.code) == (422, "invalid"), path
+    assert limited.send("DELETE", "/v1/muted?id=a", b"").status == 200
+    assert limited.get("/healthz?verbose").status == 200
+    assert limited.get("/v1/documents?tag=%FF=a").status == 400
+
+
+def test_a_path_is_decoded_once_and_has_one_spelling(limited: Service) -> None:
+    assert limited.post("/v1/documents", {"id": "50%25", "text": ONE}).json["added"] == 1
+    assert limited.get("/v1/documents/50%2525").status == 200
+    for other in ("/v1/%64ocuments/50%252525", "/%68ealthz", "/page/page%2Ejs"):
+        assert limited.get(other).status == 404
+
+
+def test_pages_of_other_sites_learn_nothing_by_what_loads(limited: Service) -> None:
+    limited.post("/v1/documents", {"id": "secret", "text": ONE})
+    for path in ("/v1/documents/secret", "/v1/groups", "/page/page.js"):
+        for site in ("cross-site", "same-site"):
+            refused = limited.get(path, **{"Sec-Fetch-Site": site})
+            assert (refused.status, refused.code) == (403, "forbidden")
+        for site in ("same-origin", "none"):
+            answer = limited.get(path, **{"Sec-Fetch-Site": site})
+            assert answer.status == 200
+            assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+    assert limited.get("/", **{"Sec-Fetch-Site": "cross-site"}).status == 200
+
+
+@pytest.mark.parametrize("name", ["Authorization", "Content-Type", "Host"])
 def test_a_header_that_decides_is_given_once(limited: Service, name: str) -> None:
     with closing(opened(limited)) as asking:
         twice = f"{name}: localhost\r\n" * 2

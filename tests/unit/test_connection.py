@@ -10,7 +10,7 @@ from threading import Thread
 from starlette.responses import PlainTextResponse
 from uvicorn import Config, Server
 
-from simhbase.online.connection import BoundedProtocol, JoinedWrites
+from simhbase.online.connection import BoundedProtocol, JoinedWrites, client_of
 from simhbase.online.settings import Limits
 from simhbase.process.queue import Shares
 
@@ -103,3 +103,9 @@ def test_one_address_does_not_take_all_connections() -> None:
             server.should_exit = True
             thread.join()
     assert answers == [b"HTTP/1.1 200"] * 4 + [b""] + [b"HTTP/1.1 200"] * 2 + [b""]
+
+
+def test_a_client_of_ipv6_is_its_network() -> None:
+    assert client_of("2001:db9::1") == client_of("2001:db9::ffff:2") != client_of("2001:db9:0:1::1")
+    for own in ("192.0.2.1", "::ffff:8.8.8.8", "::1", "fe80::1", "fe80::1%eth0", "", "unix:"):
+        assert client_of(own) == own
