@@ -249,6 +249,18 @@ def test_a_source_that_has_shown_utf_8_stays_so(tmp_path):
     assert found(path) == ([CHINESE, None, CHINESE], [])
 
 
+def test_a_source_whose_texts_are_all_utf_8_is_that(tmp_path):
+    """Their bytes are common letters of Chinese in GB18030, too."""
+    contents = ["¼ô"] * 3
+    path = write(tmp_path / "x.txt", "\n".join(contents).encode())
+    assert found(path) == (["\n".join(contents)], [])
+    path = write(
+        tmp_path / "x.jsonl",
+        "".join(f'{{"id": {n}, "text": "{t}"}}\n' for n, t in enumerate(contents)).encode(),
+    )
+    assert found(path) == (contents, [])
+
+
 def test_every_file_has_its_own(tmp_path):
     write(tmp_path / "a.txt", CHINESE.encode())
     gb18030 = write(tmp_path / "b.txt", CHINESE.encode("gb18030"))

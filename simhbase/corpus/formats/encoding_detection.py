@@ -1,8 +1,9 @@
 """Detects the encoding of a source that does not say it: UTF-8 or GB18030.
 
 The first texts beyond ASCII decide. The source is in UTF-8 if those that do not look like GB18030 have at
-least 4 characters beyond ASCII in UTF-8. Otherwise it is in GB18030 if, read so, letters that are common in
-Chinese outnumber others by 6. Otherwise nothing is converted, and texts that are not UTF-8 are rejected.
+least 4 characters beyond ASCII in UTF-8. Otherwise it is in GB18030 if some are not valid in UTF-8 and, read
+so, letters that are common in Chinese outnumber others by 6. Otherwise nothing is converted, and texts that
+are not UTF-8 are rejected.
 UTF-16 and UTF-32 are told by their byte order mark before (`corpus/streams.py`).
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simhbase.text.packing import Unreadable
@@ -52,6 +54,7 @@ _COMMON = frozenset(
 )
 
 
+@dataclass
 class DetectedEncoding:
     """The encoding of one source, by its texts in order, which it converts to UTF-8.
 
@@ -59,27 +62,28 @@ class DetectedEncoding:
     UTF-8 stay as they are, and are rejected. note: gets what was found, if it is not UTF-8.
     """
 
-    def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
-        self._is_gb18030 = False
-        self._is_decided = False
+    note: Callable[[str], None]
+    _is_gb18030: bool = False
+    _is_decided: bool = False
 
     def decide(self, texts: Iterable[bytes]) -> None:
         """Decide by the texts that come next, if they show the encoding."""
         if self._is_decided:
             return
         characters = common = others = 0
+        are_utf8 = True
         for data in texts:
             if not data.isascii():
-                text = _in_gb18030(data)
+                text, in_utf8 = _in_gb18030(data), _characters_of_utf8(data)
                 balance = _letters(text, data)
                 common, others = common + balance[0], others + balance[1]
-                characters += 0 if _is_plausible(text, data) else _characters_of_utf8(data)
+                characters += 0 if _is_plausible(text, data) else in_utf8
+                are_utf8 = are_utf8 and in_utf8 > 0
         is_utf8 = characters >= _CERTAIN_CHARACTERS
-        self._is_gb18030 = not is_utf8 and common >= others + _MARGIN
+        self._is_gb18030 = not (is_utf8 or are_utf8) and common >= others + _MARGIN
         self._is_decided = is_utf8 or self._is_gb18030
         if self._is_gb18030:
-            self._note("GB18030, not UTF-8")
+            self.note("GB18030, not UTF-8")
 
     def converted(self, data: bytes) -> bytes:
         """A text in UTF-8, unchanged if it cannot be decoded with certainty."""
