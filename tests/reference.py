@@ -555,7 +555,7 @@ class Answer:
 
 def fingerprint(text: str, profile: Profile, seed: int = 0) -> Answer:
     """The answer to a text. seed: of the sketch; that of profiles is 0."""
-    sketching, bits = profile.sketching, profile.fingerprint_bits
+    sketching, bits = profile.sketching, profile.bits
     found = features(text, profile.feature_options, bits)
     sketched = b"" if sketching is None else sketch(text, profile.shingles, sketching, seed)
     if reason := rejected(text, profile, len({each for each, _ in found}), sketched):

@@ -106,13 +106,14 @@ class _Texts:
 def _texts_of(inputs: Inputs) -> Iterator[str]:
     """The texts of files. Raises UsageError for a file without one."""
     from simhbase.corpus.parser import Parser
+    from simhbase.corpus.reading import read_each
     from simhbase.corpus.remote import public_name
 
     parser = Parser(inputs.options)
     for path in inputs.paths:
         found = list[str]()
         with closing(
-            replace(inputs, paths=(path,)).each(lambda chunk: _Texts(*parser.texts(chunk)))
+            read_each(replace(inputs, paths=(path,)), lambda chunk: _Texts(*parser.texts(chunk)))
         ) as chunks:
             for chunk in chunks:
                 if chunk.rejects:

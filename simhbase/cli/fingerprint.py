@@ -34,6 +34,7 @@ def fingerprint(inputs: Inputs, url: str | None, profile: Mapping[str, object], 
     """
     from simhbase.corpus.outputs.trim import without_content
     from simhbase.corpus.parser import Parser
+    from simhbase.corpus.reading import read_each
     from simhbase.jobs.pipeline import ChunkFingerprinter
     from simhbase.profile.profile import make_profile
 
@@ -41,7 +42,7 @@ def fingerprint(inputs: Inputs, url: str | None, profile: Mapping[str, object], 
     inputs.require_outputs()
     used = make_profile(profile) if url is None else _stored_profile(url, profile)
     work = ChunkFingerprinter(Parser(inputs.options), used.fingerprinter(), without_content)
-    with inputs.noting_rejects() as rejects, closing(inputs.each(work)) as batches:
+    with inputs.noting_rejects() as rejects, closing(read_each(inputs, work)) as batches:
         for batch in batches:
             digits = batch.fingerprints.values.astype(">u8").tobytes().hex()
             width = batch.bits // 4

@@ -199,13 +199,6 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:  # no permission: opening the path will raise
-        return False
-
-
 def _is_store(path: Path) -> bool:
     try:
         return is_store(path)

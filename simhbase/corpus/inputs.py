@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from glob import has_magic
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Literal, Self, cast, get_args
 
 from simhbase.corpus.names import FORMATS_OF_PAGES, STDIN, format_of
 from simhbase.corpus.outputs.files import (
@@ -21,8 +21,8 @@ from simhbase.corpus.outputs.files import (
     plain_target,
 )
 from simhbase.corpus.paths import expand, is_taken, local_path, names_nothing
-from simhbase.corpus.record import Chunk, InputOptions, ReadItems
-from simhbase.corpus.rejects import Outcome, Rejects
+from simhbase.corpus.record import InputOptions
+from simhbase.corpus.rejects import Rejects
 from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.errors import OutputFailed, UsageError
 from simhbase.model.urls import MEANT_AS_URL, redacted
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from simhbase.corpus.sources import Sources
     from simhbase.model.frames import Documents, Texts
 
-AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 BySource = Literal["folder", "file"]
 BY_SOURCE: tuple[BySource, ...] = get_args(BySource)
 
@@ -50,7 +49,8 @@ class Inputs:
     number. watcher: receives progress and messages. rows: documents in place of files: a frame, or what else
     `Index.find_many` takes; options name their fields, and rows without ids are named by their number.
     by_source: the sources of a report: each "file", or each "folder" with files; None: as given in `paths`
-    (`match` counts none). Jobs set sources: the paths, of which some are listed already.
+    (`match` counts none). Jobs set sources: the paths, of which some are listed already. local: those of the
+    paths that are on this machine.
 
     Raises UsageError for invalid arguments.
     """
@@ -65,6 +65,7 @@ class Inputs:
     rows: Texts | GivenRows | None = field(default=None, repr=False)
     by_source: BySource | None = None
     sources: Sources | None = field(default=None, repr=False, compare=False)
+    local: Sequence[str] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Accepts Path objects, too, and a single path, for untyped callers."""
@@ -76,8 +77,8 @@ class Inputs:
             raise UsageError("either paths or rows are read: leave one out", parameter="rows")
         several = [self.paths] if isinstance(self.paths, (str, Path)) else self.paths
         object.__setattr__(self, "paths", list(map(str, several)))
-        for path in self.paths:
-            local_path(path)  # it raises
+        local = [path for path in map(local_path, self.paths) if path is not None]  # it raises
+        object.__setattr__(self, "local", local)
         require_some(self.threads, "threads")
         if self.by_source not in (None, *BY_SOURCE):
             raise UsageError(f"{self.by_source!r} is neither folder nor file", parameter="by_source")
@@ -176,7 +177,7 @@ class Inputs:
         Raises UsageError for an output that is an input, that the next run would read as an input, or that is
         named twice; OutputFailed if the folder does not exist or is not writable.
         """
-        inputs = [Path(given) for given in self._local if os.path.isfile(given)]  # noqa: PTH113  # never raises
+        inputs = [Path(given) for given in self.local if os.path.isfile(given)]  # noqa: PTH113  # never raises
         targets: set[Path] = set()
         named = [Path(path) for path in (self.rejects, *others) if path]
         if named.count(STANDARD_OUTPUT) > 1:
@@ -205,14 +206,10 @@ class Inputs:
                 raise OutputFailed(f"cannot write {path}: there is no folder {target.parent}")
             targets |= written
 
-    @property
-    def _local(self) -> list[str]:
-        return [path for path in map(local_path, self.paths) if path is not None]
-
     def _given_that_names(self, target: Path) -> str | None:
         """The folder or glob among the inputs that matches a file, existing or not."""
         resolved = target.resolve()
-        for given in self._local:
+        for given in self.local:
             folder = Path(given)
             if folder.is_dir() and resolved.is_relative_to(folder.resolve()):
                 below = resolved.relative_to(folder.resolve())
@@ -233,20 +230,3 @@ class Inputs:
             rejects = Rejects(file, self.max_rejects, self.watcher)
             yield rejects
             rejects.require_share()
-
-    def each(
-        self,
-        work: Callable[[ReadItems], AnyOutcome],
-        left: Callable[[Iterator[Chunk]], Iterator[Chunk]] = iter,
-        *,
-        again: bool = False,
-    ) -> Generator[AnyOutcome, None, None]:
-        """The results of `work` for each chunk of records, in order, with progress; finally reports skipped
-        files. left: selects the chunks to process. again: the inputs were read before, so skipped files are
-        not reported again.
-
-        Wrap it in `contextlib.closing`, which stops threads and worker processes in any case.
-        """
-        from simhbase.corpus.reading import read  # what reads files, which a single query does not need
-
-        return read(self, work, left, again=again)

@@ -25,8 +25,10 @@ from simhbase.corpus.fields import (
 from simhbase.corpus.names import plain_name
 from simhbase.corpus.prepared import fingerprint_of
 from simhbase.corpus.record import (
+    FINGERPRINT_HINT,
     ID_HINT,
     TAG_HINT,
+    TEXT_HINT,
     VALUE_HINT,
     InputOptions,
     Raw,
@@ -53,8 +55,16 @@ class Parser:
     options: InputOptions
 
     def parse(self, items: ReadItems) -> list[Record | Reject]:
-        """A record or reject for every item of a chunk, in order."""
-        return [each for item in items for each in (self._parsed(item) if isinstance(item, Raw) else (item,))]
+        """A record or reject for every item of a chunk, in order; of a line on which JSON objects were
+        joined, several."""
+        parsed = list[Record | Reject]()
+        for item in items:
+            found = self._parse(item) if isinstance(item, Raw) else item
+            if isinstance(item, Raw) and isinstance(found, Reject):
+                parsed += self._parts(item, found)
+            else:
+                parsed.append(found)
+        return parsed
 
     def lost(self, item: Raw | Record | Reject, reason: str) -> Raw | Record | Reject:
         """The reject of a record whose text could not be extracted. reason: why."""
@@ -77,15 +87,12 @@ class Parser:
             Counter(record.source for record in records),
         )
 
-    def _parsed(self, raw: Raw) -> list[Record | Reject]:
-        """The record of a line, or several, if JSON objects were joined on it."""
-        parsed = self._parse(raw)
-        if not isinstance(parsed, Reject):
-            return [parsed]
+    def _parts(self, raw: Raw, rejected: Reject) -> list[Record | Reject]:
+        """The records of the JSON objects joined on a rejected line, or the reject, if there are none."""
         try:
-            return [self._parse(part) for part in self._joined(raw)] or [parsed]
+            return [self._parse(part) for part in self._joined(raw)] or [rejected]
         except BadInput as error:
-            return [replace(parsed, reason=str(error))]
+            return [replace(rejected, reason=str(error))]
 
     def _joined(self, raw: Raw) -> list[Raw]:
         """The JSON objects joined on a line, if there are several. Raises BadInput if they are too many."""
@@ -123,7 +130,17 @@ class Parser:
         if raw.holds != "json":
             return None
         text = self.options.decode(raw.data, raw.encoding)
-        return _Object(text, _json_object(text))
+        try:
+            value = json_value(text)
+        except orjson.JSONDecodeError as error:
+            is_list = text.lstrip()[:1] == "["
+            hint = "; a JSON list? Write one object a line (jq -c '.[]' does it)" if is_list else ""
+            raise BadInput(f"not JSON: {error.msg} at column {error.colno}{hint}") from error
+        if isinstance(value, list):
+            raise BadInput("a JSON list, not an object: write one object a line (jq -c '.[]' does it)")
+        if not isinstance(value, dict):
+            raise BadInput(f"not a JSON object but {TYPE_NAMES[type(value)]}")
+        return _Object(text, value)
 
     def _given_id(self, raw: Raw, fields: _Object | None) -> Any:
         if raw.id is None and fields is not None:
@@ -149,13 +166,13 @@ class Parser:
         """The text, and its title if it is a page."""
         if raw.holds == "page":  # its encoding is stated by the page or its server
             return extract_html(raw.data, raw.encoding)
-        text = self._content(raw, fields)
+        text = self._content(raw, fields, self.options.text_field, TEXT_HINT)
         if not isinstance(text, str):
             raise self._wrong_content(text, "a text")
         return extract_html(text) if self.options.html else (text, None)
 
     def _fingerprint(self, raw: Raw, fields: _Object | None) -> int:
-        value = self._content(raw, fields)
+        value = self._prepared(raw, fields)
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise self._wrong_content(value, "a fingerprint")
         return fingerprint_of(value, self.options.fingerprint_bits, self.options.fingerprint_base or raw.base)
@@ -168,16 +185,20 @@ class Parser:
             parts = self._joined(raw)
         for part in parts or [raw]:
             with suppress(BadInput):
-                value = self._content(part, self._fields(part))
+                value = self._prepared(part, self._fields(part))
                 if isinstance(value, str):
                     texts.append(value)
         return texts
 
-    def _content(self, raw: Raw, fields: _Object | None) -> Any:
-        """The text or fingerprint of a record, as it is given."""
+    def _content(self, raw: Raw, fields: _Object | None, field: str, hint: str) -> Any:
+        """The text or fingerprint of a record, as it is given. field: its name in JSON objects."""
         if fields is not None:
-            return fields.get(self.options.content_field, self.options.content_hint)
+            return fields.get(field, hint)
         return int(raw.data) if raw.holds == "integer" else self.options.decode(raw.data, raw.encoding)
+
+    def _prepared(self, raw: Raw, fields: _Object | None) -> Any:
+        """The fingerprint of a record, as it is given."""
+        return self._content(raw, fields, self.options.fingerprint_field or "", FINGERPRINT_HINT)
 
     def _wrong_content(self, value: Any, wanted: str) -> BadInput:
         return BadInput(f"field {self.options.content_field!r} is {TYPE_NAMES[type(value)]}, not {wanted}")
@@ -247,18 +268,3 @@ class _Object(NamedTuple):
         if isinstance(value, float) and abs(value) >= EXACT:
             return field_of(exact_json_value(self.text), name, hint)
         return value
-
-
-def _json_object(json: str) -> dict[str, Any]:
-    try:
-        value = json_value(json)
-    except orjson.JSONDecodeError as error:
-        hint = (
-            "; a JSON list? Write one object a line (jq -c '.[]' does it)" if json.lstrip()[:1] == "[" else ""
-        )
-        raise BadInput(f"not JSON: {error.msg} at column {error.colno}{hint}") from error
-    if isinstance(value, list):
-        raise BadInput("a JSON list, not an object: write one object a line (jq -c '.[]' does it)")
-    if not isinstance(value, dict):
-        raise BadInput(f"not a JSON object but {TYPE_NAMES[type(value)]}")
-    return value

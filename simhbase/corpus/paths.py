@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import BinaryIO, Literal, Protocol
 
-from simhbase.corpus.folders import NOT_PLAIN, Unread, Walk, is_folder, open_within, printable
+from simhbase.corpus.folders import NOT_PLAIN, Unread, Walk, open_within, printable
 from simhbase.corpus.names import EXTENSIONS, SUFFIXES, format_of
 from simhbase.corpus.record import Format, Source, SourceReject
 from simhbase.errors import UsageError
@@ -205,7 +205,7 @@ def expand(given: str, file_format: Format | None, *, follow_links: bool = False
     path = Path(given)
     if has_magic(given) and not os.path.lexists(given):
         yield from _matching(given, file_format, follow_links=follow_links)
-    elif is_folder(path):
+    elif os.path.isdir(path):  # noqa: PTH112  # never raises
         yield from _folder(path, Walk(path, follow_links=follow_links), file_format)
     else:
         yield _found(path, path.as_posix())
@@ -229,7 +229,7 @@ def _matching(given: str, file_format: Format | None, *, follow_links: bool) -> 
     root, pattern = Path(*parts[:first]), parts[first:]
     walk, of_programs, taken = Walk(root, follow_links=follow_links), Counter[str](), list[Path]()
     paths = sorted(set(walk.matches(root, pattern))) if os.path.lexists(root) else []
-    folders = set(filter(is_folder, paths))
+    folders = set(filter(os.path.isdir, paths))
     for path in paths if not given.endswith("/") else sorted(folders):
         if not folders.isdisjoint(path.parents):  # "**" also matches the content of matched folders
             continue

@@ -15,7 +15,6 @@ from simhbase.corpus.paths import files_left_out
 from simhbase.corpus.record import Chunk, InputOptions, Raw, ReadItems, size_of
 from simhbase.corpus.rejects import Outcome
 from simhbase.corpus.sources import Sources
-from simhbase.corpus.watcher import Watcher
 from simhbase.process.machine import usable_processes
 from simhbase.process.parallel import map_in_threads
 
@@ -30,14 +29,19 @@ _NOT_WORTH_WORKERS = 2  # chunks, whose pages take less time than starting a wor
 _WORTH_WORKERS = 256 << 10  # bytes of a chunk from which workers are started for a single one
 
 
-def read(
+def read_each(
     inputs: Inputs,
     work: Callable[[ReadItems], AnyOutcome],
     left: Callable[[Iterator[Chunk]], Iterator[Chunk]] = iter,
     *,
     again: bool = False,
 ) -> Generator[AnyOutcome, None, None]:
-    """See `Inputs.each`."""
+    """The results of `work` for each chunk of records, in order, with progress; finally reports skipped
+    files. left: selects the chunks to process. again: the inputs were read before, so skipped files are
+    not reported again.
+
+    Wrap it in `contextlib.closing`, which stops threads and worker processes in any case.
+    """
     how = inputs.options
     found = inputs.sources or Sources(inputs.paths, how)
     sources = found if inputs.rows is None else GivenRows.of(inputs.rows, how)
@@ -49,19 +53,15 @@ def read(
         for outcome in outcomes:
             yield outcome
             advance(outcome.parsed, sources.consumed)
-    if not again:
-        _tell(inputs.watcher, sources)
-
-
-def _tell(watcher: Watcher, sources: Sources | GivenRows) -> None:
-    """Report what was decided about sources, and skipped files."""
+    if again:
+        return
     for note in sources.notes[:NOTES]:
-        watcher.note(note)
+        inputs.watcher.note(note)
     if more := sources.notes[NOTES:]:
-        watcher.note(f"and the same of {len(more):,} more")
+        inputs.watcher.note(f"and the same of {len(more):,} more")
     if sources.left_out:
         for message in files_left_out(sources.left_out):
-            watcher.note(message)
+            inputs.watcher.note(message)
 
 
 def extracted(

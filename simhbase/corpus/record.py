@@ -26,7 +26,9 @@ IDS_FROM: tuple[IdFrom, ...] = get_args(IdFrom)
 # The encoding of texts that a program holds: UTF-8, also of halves of surrogate pairs.
 AS_GIVEN = "as given"
 MAX_RECORD_BYTES = 16 << 20
-# Advice if the id field, the value_field or a tag field is missing.
+# Advice if a field is missing.
+TEXT_HINT = "name another text field (text_field)"
+FINGERPRINT_HINT = "name another fingerprint field (fingerprint_field)"
 ID_HINT = "name another id field (id_field), or make ids of lines or texts (id_from)"
 VALUE_HINT = "keep by another field, or name the date field"
 TAG_HINT = "name another tag field (tag_fields)"
@@ -124,8 +126,7 @@ class InputOptions:
     @property
     def content_hint(self) -> str:
         """Advice if the content field is missing."""
-        kind = "fingerprint" if self.fingerprint_field else "text"
-        return f"name another {kind} field ({kind}_field)"
+        return FINGERPRINT_HINT if self.fingerprint_field else TEXT_HINT
 
     def decode(self, data: bytes, encoding: str | None = None) -> str:
         """Decode bytes of a record. encoding: of these, if it is known. Raises BadInput, with advice if it is

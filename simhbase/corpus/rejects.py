@@ -72,28 +72,27 @@ def is_unusable(used: int, rejected: int) -> bool:
     return used + rejected >= UNUSABLE_FROM and used < LEAST_USED * (used + rejected)
 
 
+@dataclass
 class Rejects:
     """Collects the rejects of a run, or of the rest of a resumed one.
 
-    limit: on their number; a float below 1 is a share of all records, and is checked at the end.
+    file: lists them; limit: on their number; a float below 1 is a share of all records, and is checked at the
+    end.
     """
 
-    def __init__(
-        self, file: OutputFile | None, limit: float | None, watcher: Watcher, counts: Counts | None = None
-    ) -> None:
-        self._file = file
-        self._limit = limit
-        self._watcher = watcher
-        self.counts = counts or Counts()
+    file: OutputFile | None
+    limit: float | None
+    watcher: Watcher
+    counts: Counts = field(default_factory=Counts)
 
     @contextmanager
     def told_to(self, watcher: Watcher) -> Iterator[None]:
         """Report to another watcher inside the block."""
-        before, self._watcher = self._watcher, watcher
+        before, self.watcher = self.watcher, watcher
         try:
             yield
         finally:
-            self._watcher = before
+            self.watcher = before
 
     def note(self, outcome: Outcome) -> None:
         """Add a batch's rejects. Raises TooManyRejects."""
@@ -106,23 +105,23 @@ class Rejects:
             self._tallies(outcome),
         )
         for reject in outcome.rejects:
-            self._watcher.rejected(reject, self._file.path if self._file else None)
-        if self._file:
-            self._file.write(map(reject_line, outcome.rejects))
+            self.watcher.rejected(reject, self.file.path if self.file else None)
+        if self.file:
+            self.file.write(map(reject_line, outcome.rejects))
         noted = self.counts.rejected + self.counts.unreadable_sources
-        if isinstance(self._limit, int) and noted > self._limit:
+        if isinstance(self.limit, int) and noted > self.limit:
             raise TooManyRejects(
-                f"{noted:,} records or sources were rejected, {self._limit:,} are allowed",
+                f"{noted:,} records or sources were rejected, {self.limit:,} are allowed",
                 parameter="max_rejects",
             )
 
     def require_share(self) -> None:
         """Raise TooManyRejects if the share of rejected records and sources is above the limit."""
         used, noted = self.counts.used, self.counts.rejected + self.counts.unreadable_sources
-        if isinstance(self._limit, float) and noted > self._limit * (used + noted):
+        if isinstance(self.limit, float) and noted > self.limit * (used + noted):
             raise TooManyRejects(
                 f"{noted:,} of {used + noted:,} records or sources were rejected, "
-                f"{100 * self._limit:g} % are allowed",
+                f"{100 * self.limit:g} % are allowed",
                 parameter="max_rejects",
             )
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,13 +21,14 @@ from simhbase.corpus.paths import FoundSource, LeftOut, Listed, expand, local_pa
 from simhbase.corpus.prepared import of_certain_base
 from simhbase.corpus.record import Chunk, Format, InputOptions, Raw, Reject, Source, SourceReject
 from simhbase.corpus.remote import expand_url
-from simhbase.text.packing import Rereadable
+from simhbase.text.packing import Rereadable, RereadablePipe
 
 CHUNK_RECORDS = 512
 CHUNK_BYTES = 1 << 20
 MANY_LINES = 20  # of a text that is the only file: each may be meant as a document
 
 
+@dataclass
 class Sources:
     """The inputs of one run: files, folders, globs (see `expand`), URLs (`expand_url`), "-" for standard
     input.
@@ -35,17 +36,16 @@ class Sources:
     Unreadable records become a Reject in their place, unreadable sources a SourceReject; nothing is raised.
     """
 
-    def __init__(self, inputs: Sequence[str], options: InputOptions, stdin: BinaryIO | None = None) -> None:
-        self._inputs = inputs
-        self._options = options
-        self._stdin = stdin
-        self.left_out: list[LeftOut] = []  # skipped files of the folders read so far
-        self.notes: list[str] = []  # what was decided about the sources read so far
-        self._listed: Iterator[Listed] | None = None  # what is left to read, if some files were listed
-        self._files = 0
-        self._lines = ("", 0)  # of the last text that is a file: its name, and their number
-        self._done = 0  # bytes as on disk: compressed ones of compressed files
-        self._position: Callable[[], int] = int  # in the current file
+    inputs: Sequence[str]
+    options: InputOptions
+    stdin: BinaryIO | None = None
+    left_out: list[LeftOut] = field(default_factory=list)  # skipped files of the folders read so far
+    notes: list[str] = field(default_factory=list)  # what was decided about the sources read so far
+    _listed: Iterator[Listed] | None = None  # what is left to read, if some files were listed
+    _files: int = 0
+    _lines: tuple[str, int] = "", 0  # of the last text that is a file: its name, and their number
+    _done: int = 0  # bytes as on disk: compressed ones of compressed files
+    _position: Callable[[], int] = int  # in the current file
 
     @property
     def consumed(self) -> int:
@@ -69,8 +69,8 @@ class Sources:
     def has_any_of(self, formats: Collection[Format]) -> bool:
         """True if a file has one of these formats, by its name. Files are listed up to that one, and not
         again when they are read."""
-        if self._options.format is not None:
-            return self._options.format in formats
+        if self.options.format is not None:
+            return self.options.format in formats
         listed, rest, is_there = list[Listed](), self._found(), False
         for found in rest:
             listed.append(found)
@@ -95,8 +95,8 @@ class Sources:
         return chunked(self._items())
 
     def _found(self) -> Iterator[Listed]:
-        form, follow_links = self._options.format, self._options.follow_links
-        for given in self._inputs:
+        form, follow_links = self.options.format, self.options.follow_links
+        for given in self.inputs:
             if given == STDIN:
                 yield FoundSource(Source("stdin", "stdin"), None)
                 continue
@@ -106,7 +106,7 @@ class Sources:
                 if path is None
                 else expand(path, form, follow_links=follow_links)
             )
-            yield from map(_named_by_path, found) if self._options.id_from == "path" else found
+            yield from map(_named_by_path, found) if self.options.id_from == "path" else found
 
     def _items(self) -> Iterator[Raw | Reject]:
         for found in self._listed or self._found():
@@ -116,8 +116,8 @@ class Sources:
             elif isinstance(found, LeftOut):
                 self.left_out.append(found)
             elif found.path is None:
-                with closing(self._records(found, self._stdin or sys.stdin.buffer)) as items:
-                    yield from in_certain_base(items, self._options)
+                with closing(self._records(found, self.stdin or sys.stdin.buffer)) as items:
+                    yield from in_certain_base(items, self.options)
             else:
                 try:
                     file = found.open()
@@ -127,20 +127,20 @@ class Sources:
                 else:
                     read = self._rows if _is_parquet(file) else self._records
                     with file, closing(read(found, file)) as items:
-                        yield from in_certain_base(items, self._options)
+                        yield from in_certain_base(items, self.options)
         name, lines = self._lines
-        if self._files == 1 and lines >= MANY_LINES and self._options.format is None:
+        if self._files == 1 and lines >= MANY_LINES and self.options.format is None:
             self.notes.append(
                 f"{name}: its {lines:,} lines are one document, as its name says plain text: for a document "
                 "a line, name its format, lines (format)"
             )
 
     def _records(self, found: FoundSource, file: BinaryIO) -> Generator[Raw | Reject, None, None]:
-        file_format = self._options.format or format_of(found.source.name) or "jsonl"
-        with closing(Rereadable.of(file)) as rereadable:
+        file_format = self.options.format or format_of(found.source.name) or "jsonl"
+        with closing(Rereadable(file) if file.seekable() else RereadablePipe(file)) as rereadable:
             self._position = rereadable.tell
             try:
-                items = raw_records(found.source, rereadable, file_format, self._options, self.notes.append)
+                items = raw_records(found.source, rereadable, file_format, self.options, self.notes.append)
                 yield from map(self._with_lines, items) if file_format == "text" else items
             finally:  # a source may be given up before its end
                 self._done, self._position = self.consumed, int
@@ -152,7 +152,7 @@ class Sources:
     def _rows(self, found: FoundSource, file: BinaryIO) -> Generator[Raw | Reject, None, None]:
         """Rows of a Parquet file, of which only some columns are read."""
         begin, size = self._done, found.size()
-        yield from parquet_records(found.source, _CountedFile(file, self), self._options, self.notes.append)
+        yield from parquet_records(found.source, _CountedFile(file, self), self.options, self.notes.append)
         if size is not None:
             self._done = begin + size
 

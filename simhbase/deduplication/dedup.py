@@ -20,6 +20,7 @@ from simhbase.corpus.outputs.files import Duplicate
 from simhbase.corpus.outputs.trim import Trim, measured, text_only, without_content
 from simhbase.corpus.outputs.unique import unique_trim
 from simhbase.corpus.parser import Parser
+from simhbase.corpus.reading import read_each
 from simhbase.corpus.record import InputOptions, Value
 from simhbase.corpus.watcher import ProgressOnly, Watcher
 from simhbase.deduplication.dates import DateOrder, DateUnit
@@ -218,7 +219,7 @@ class _DedupRun:
         self._preferred = preference(job.keep, job.date_field, job.date_order, job.date_unit)
         options = replace(
             job.inputs.options,
-            fingerprint_bits=criteria.profile.fingerprint_bits,
+            fingerprint_bits=criteria.profile.bits,
             value_field=self._preferred.field if self._preferred else None,
             whole_rows=bool(job.unique),
         )
@@ -269,7 +270,7 @@ class _DedupRun:
         rows, stored = self._rows, self._stored
         spools = [each for each in (self._texts, self._values, self._files) if each]
         inputs, work = self._work()
-        batches = self._stack.enter_context(closing(inputs.each(work)))
+        batches = self._stack.enter_context(closing(read_each(inputs, work)))
         for batch in without_repeats(batches):
             self._rejects.note(batch)
             self._sources.append(batch)

@@ -47,7 +47,8 @@ class Dedup:
             raise UsageError("is one of the store `against`: give both", parameter="scope")
         if self.count_field is not None:
             self._require_countable(self.count_field)
-        require_written(self.unique)
+        if self.unique is not None:
+            require_written(self.unique)
         self.inputs.require_outputs(self.unique, self.duplicates, self.evidence)
 
     @property

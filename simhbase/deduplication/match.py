@@ -17,6 +17,7 @@ import numpy as np
 from simhbase.corpus.given import GivenRows
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs.trim import text_only, without_content
+from simhbase.corpus.reading import read_each
 from simhbase.corpus.record import Record
 from simhbase.corpus.rejects import Rejects
 from simhbase.deduplication.matching import MatchCriteria, SpooledTexts
@@ -106,7 +107,7 @@ class Corpus:
         """Read the documents. Raises BadInput if nothing could be read."""
         found = [self._criteria.nothing]
         self._rows = inputs.rows if isinstance(inputs.rows, GivenRows) else None
-        with closing(inputs.each(fingerprinting(inputs.options, self, self.trim))) as batches:
+        with closing(read_each(inputs, fingerprinting(inputs.options, self, self.trim))) as batches:
             for batch in without_repeats(batches):
                 rejects.note(batch)
                 found.append(batch.fingerprints)

@@ -150,7 +150,7 @@ class MatchCriteria:
 
     @property
     def nothing(self) -> FingerprintBatch:
-        values = np.zeros((0, 2) if self.profile.fingerprint_bits == 128 else 0, dtype=np.uint64)
+        values = np.zeros((0, 2) if self.profile.bits == 128 else 0, dtype=np.uint64)
         sketching = self.profile.sketching
         return FingerprintBatch(values, np.zeros((0, sketching.bytes if sketching else 0), dtype=np.uint8))
 

@@ -18,6 +18,7 @@ from simhbase.corpus.given import GivenRows
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs.trim import text_only, without_content
 from simhbase.corpus.parser import Parser
+from simhbase.corpus.reading import read_each
 from simhbase.corpus.rejects import Counts
 from simhbase.corpus.watcher import ProgressOnly
 from simhbase.deduplication.matching import MatchCriteria, SpooledTexts
@@ -104,7 +105,7 @@ def pairs(
     criteria, least = MatchCriteria.exact(
         profile, min_similarity, of_texts=inputs.options.fingerprint_field is None
     )
-    options = replace(inputs.options, fingerprint_bits=criteria.profile.fingerprint_bits)
+    options = replace(inputs.options, fingerprint_bits=criteria.profile.bits)
     inputs = replace(inputs, options=options).with_given_rows()
     folder, numbers, problem = Path(gettempdir()), array("q"), None
     with ExitStack() as stack:
@@ -116,7 +117,7 @@ def pairs(
         )
         fingerprinter = None if options.fingerprint_field else criteria.profile.fingerprinter()
         work = ChunkFingerprinter(Parser(options), fingerprinter, text_only if spooled else without_content)
-        with inputs.noting_rejects() as rejects, closing(inputs.each(work)) as batches:
+        with inputs.noting_rejects() as rejects, closing(read_each(inputs, work)) as batches:
             for batch in without_repeats(batches):
                 rejects.note(batch)
                 problem = problem or next((each.reason for each in batch.rejects), None)

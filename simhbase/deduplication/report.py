@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.record import Record, SourceReject
 from simhbase.corpus.rejects import Counts
 from simhbase.drawers.groups import Groups
 from simhbase.jobs.pipeline import Batch
@@ -17,7 +18,6 @@ from simhbase.jobs.source_report import (
     GATHERED_FROM,
     SourceNames,
     SourceReport,
-    rejects_of,
     warning_of_gathered,
     weightiest,
 )
@@ -84,10 +84,10 @@ class SourcesRead:
             number = self._number(source)
             if number == known + len(names):
                 names.append(source.encode("utf-8", "surrogateescape"))
-            rejected, unreadable = rejects_of(run)
-            documents = len(run) - rejected - unreadable
+            documents = sum(isinstance(item, Record) for item in run)
+            unreadable = sum(isinstance(item, SourceReject) for item in run)
             self._documents[number] += documents
-            self._rejected[number] += rejected
+            self._rejected[number] += len(run) - documents - unreadable
             self._unreadable[number] += unreadable
             if not self._runs or self._runs[-1] != number:
                 self._runs.append(number)

@@ -60,11 +60,6 @@ class SketchParameters:
             )
 
     @property
-    def parameters(self) -> tuple[int, int, int, bool, bool]:
-        """Slots, bits, seed, sized and numbered, as the core takes them."""
-        return self.slots, self.bits, self.seed, self.sized, self.numbered
-
-    @property
     def bytes(self) -> int:
         return self.slots * self.bits // 8 + self.sized + NUMBERS * self.numbered
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,7 +48,7 @@ class Fingerprinter:
         self.min_features = min_features
         self._sketch_bytes = sketching.bytes if sketching else 0
         self._pipeline = options.pipeline(
-            bits, min_features, None if sketching is None else (*sketching.parameters, is_minhash)
+            bits, min_features, None if sketching is None else (*astuple(sketching), is_minhash)
         )
 
     def fingerprint(self, text: str) -> int:

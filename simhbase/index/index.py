@@ -101,7 +101,12 @@ LOOKED_AT = 5.0  # seconds between checks that the tables were not recreated
 
 
 class Index(AbstractContextManager["Index"]):
-    """Adds, finds and deletes documents. Use it as a context manager, or close it."""
+    """Adds, finds and deletes documents. Use it as a context manager, or close it.
+
+    of: what stored ids begin with: the prefix of the scope, b"" without one.
+    """
+
+    of = b""
 
     def __init__(
         self,
@@ -117,6 +122,7 @@ class Index(AbstractContextManager["Index"]):
         self.profile = stored.profile
         self.access = access
         self.clock = clock = clock or store.now
+        self.metrics = metrics
         self.stored_profile = stored
         self.counts = stored.counts
         self._scope: Scope | None = None
@@ -150,11 +156,6 @@ class Index(AbstractContextManager["Index"]):
             parameter="scope",
         )
 
-    @property
-    def of(self) -> bytes:
-        """What stored ids begin with: the prefix of the scope, b"" without one."""
-        return self._reader.of
-
     def require_scope(self) -> None:
         """Raises UsageError if the store has scopes, and none was given."""
 
@@ -162,15 +163,6 @@ class Index(AbstractContextManager["Index"]):
         """Raises UsageError in a store with scopes. what: that works on whole stores only."""
         if self.stored_profile.salt is not None:
             raise UsageError(f"{self.store.url} has scopes: {what} are for stores without them")
-
-    @property
-    def metrics(self) -> Metrics | None:
-        """Receives measurements. Set it only while no operation is running."""
-        return self._reader.metrics
-
-    @metrics.setter
-    def metrics(self, metrics: Metrics | None) -> None:
-        self._reader = replace(self._reader, metrics=metrics)
 
     def close(self) -> None:
         """Close the store after answering all claims. May be called twice."""

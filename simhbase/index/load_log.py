@@ -19,12 +19,12 @@ import shlex
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, replace
 from secrets import token_hex
 from threading import Event, Lock, Thread
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import orjson
 
@@ -36,7 +36,8 @@ from simhbase.stores.meta import Meta
 log = logger(__name__)
 LEASE, RENEWED = 30.0, 10.0  # seconds
 _LOOKED_AT = 1.0  # seconds between reads of the state of a run that may be dead
-_STATE, _PART, _PENDING = b"load/", b"load-part/", b"load-pending/"
+_STATE, _PENDING = b"load/", b"load-pending/"
+_PARTS = b"load-part/%b\0"  # of a load; the number of a note follows, in 8 bytes
 _PARTS_AT_ONCE = 256  # rows per read; each lists the rejects of a write
 _MOST_IN_NAME = 200  # characters
 _held: set[str] = set()  # tokens of the runs of this process
@@ -84,17 +85,13 @@ class LoadState:
         """True if the run that held it has not renewed its lease, by this clock."""
         return self.is_held and self.token not in _held and now() - self.changed > LEASE * 1000
 
-    def encode(self) -> bytes:
-        """Encode as a row's value."""
-        return orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)
-
     @staticmethod
     def decode(value: bytes) -> LoadState:
         """Decode a row's value."""
         return LoadState(**orjson.loads(value))
 
 
-class LoadLog:
+class LoadLog(AbstractContextManager["LoadLog"]):
     """A load run by this process. Changes raise StoreBusy if another process has taken it over.
 
     before: state of the interrupted run that it resumes, None for a new load.
@@ -161,7 +158,7 @@ class LoadLog:
 
     def _set(self, state: LoadState) -> bool:
         state = replace(state, changed=now())
-        value = state.encode()
+        value = orjson.dumps(asdict(state), option=orjson.OPT_SORT_KEYS)
         if not self._meta.compare_and_set(self._key, self._value, value):
             found = self._meta.get(self._key)
             # A failed call may have been executed.
@@ -195,7 +192,7 @@ class LoadLog:
         be loaded twice, or not at all."""
         for first in range(0, self.state.parts, _PARTS_AT_ONCE):
             numbers = range(first, min(first + _PARTS_AT_ONCE, self.state.parts))
-            values = self._meta.get_many([_parts_of(self._row) + number.to_bytes(8) for number in numbers])
+            values = self._meta.get_many([_PARTS % self._row + number.to_bytes(8) for number in numbers])
             for number, value in zip(numbers, values, strict=True):
                 if value is None:
                     self.change()  # another process may have taken over the load, and finished it
@@ -209,7 +206,7 @@ class LoadLog:
     def advance(self, parts: Sequence[Any], **values: Any) -> None:
         """Note further acknowledged writes."""
         first = self.state.parts
-        prefix = _parts_of(self._row)
+        prefix = _PARTS % self._row
         rows = ((prefix + number.to_bytes(8), orjson.dumps(part)) for number, part in enumerate(parts, first))
         self._meta.put(list(rows))
         self.change(parts=first + len(parts), **values)
@@ -234,9 +231,6 @@ class LoadLog:
         with self._lock:
             self._has_ended.set()
         _held.discard(self.state.token)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -347,11 +341,6 @@ def _busy(state: LoadState) -> StoreBusy:
     )
 
 
-def _parts_of(row: bytes) -> bytes:
-    """What the keys of a load's notes begin with; the number of a note follows, in 8 bytes."""
-    return _PART + row + b"\0"
-
-
 def _remove_parts(meta: Meta, row: bytes) -> None:
-    meta.delete_under(_parts_of(row))
+    meta.delete_under(_PARTS % row)
     meta.delete([_PENDING + row])

@@ -63,6 +63,7 @@ class ScopedIndex(Index):
         self._whole = whole
         self._scope = scope = Scope(name, stored.salt, stored.profile.sketching)
         self._mute_list = ScopedMuteList(self.store, self.clock, scope)
+        self.of = scope.of
         self._reader = replace(whole._reader, of=scope.of)
 
     def within(self, scope: str) -> ScopedIndex:

@@ -118,7 +118,7 @@ class AtomicWriter:
                 time, found = self.clock(), known(self.store, chunk.ids)
                 alive = alive_since(self.store, time)
                 before = [each if each and each.version >= alive else None for each in found]
-                changed = _changed(self.store, self.scheme, chunk, found, refreshed_before(self.store, time))
+                changed = _changed(self.store, self.scheme, chunk, found, time)
                 for some in _steps(changed, found):
                     self._commit(chunk[some], [found[number] for number in some], gone)
                     gone = []
@@ -233,7 +233,7 @@ class HintingWriter:
         if not has_documents:
             return [Step(version, batch, [])], AddReport(added=len(batch.ids))
         found = known(self.store, batch.ids)
-        changed = _changed(self.store, self.scheme, batch, found, refreshed_before(self.store, version))
+        changed = _changed(self.store, self.scheme, batch, found, version)
         steps = [
             Step(at, chosen := batch[numbers], _left_behind(chosen, [found[number] for number in numbers]))
             for at, numbers in self._by_version(version, changed, found)
@@ -426,11 +426,12 @@ def known(store: Store, ids: Sequence[str]) -> list[Known | None]:
     ]
 
 
-def alive_since(store: Store, time: int) -> int:
-    """Documents with lower versions have expired at this time. 0 if none expire, or the user may not know.
-    Lookups use `expired_before` (reader.py), which leaves HBase to drop them."""
+def alive_since(store: Store, time: int, part: int = 1) -> int:
+    """Documents with lower versions have expired at this time, or live for a part of their time (1/part).
+    0 if none expire, or the user may not know. Lookups use `expired_before` (reader.py), which leaves HBase
+    to drop them."""
     ttl = store.ttl()
-    return time - ttl * 1000 if isinstance(ttl, int) else 0
+    return time - ttl * 1000 // part if isinstance(ttl, int) else 0
 
 
 def remove_older(
@@ -500,10 +501,11 @@ def _changed(
     scheme: Scheme,
     batch: DocumentBatch,
     found: Sequence[Known | None],
-    refreshed_before: int | None,
+    time: int,
 ) -> list[int]:
-    """Positions of documents that must be written: not stored like this, or written before
-    `refreshed_before`."""
+    """Positions of documents that must be written at this time: not stored like this, or so long ago that
+    they are rewritten before they expire."""
+    fresh_since = alive_since(store, time, REFRESHED)
     same = [
         number
         for number, each in enumerate(found)
@@ -512,7 +514,7 @@ def _changed(
         and each.entry.fingerprint == batch.values[number]
         and (scheme.listed_sketching is not None or each.entry.sketch == batch.sketches[number])
         and each.entry.tags == batch.tags_at(number)
-        and (refreshed_before is None or each.version >= refreshed_before)
+        and each.version >= fresh_since
     ]
     if scheme.listed_sketching is not None and same:
         keys = [rows.listing_key(batch.values[number], batch.ids[number]) for number in same]
@@ -544,13 +546,6 @@ def _left_behind(batch: DocumentBatch, found: Sequence[Known | None]) -> list[tu
         for number, each in enumerate(found)
         if each and each.stored and each.entry.fingerprint != batch.values[number]
     ]
-
-
-def refreshed_before(store: Store, time: int) -> int | None:
-    """Unchanged documents with a lower version are rewritten so that they do not expire; None: none are,
-    also if the store may not tell their age, of which it warns."""
-    ttl = store.ttl()
-    return time - ttl * 1000 // REFRESHED if isinstance(ttl, int) else None
 
 
 def obsolete_rows(version: int, left: Sequence[tuple[str, Entry]]) -> list[tuple[bytes, bytes]]:

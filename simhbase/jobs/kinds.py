@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
-from operator import itemgetter
-from typing import Self
+from typing import NamedTuple, Self
 
 from simhbase.drawers.threshold import RisingThreshold
 from simhbase.profile.profile import SHORT, Profile
@@ -21,8 +19,7 @@ _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _SEARCHED = 300  # characters of a text
 
 
-@dataclass(frozen=True)
-class Kinds:
+class Kinds(NamedTuple):
     """Numbers of texts: all, short ones, those that start or end like many others, those in a script without
     spaces, and those with HTML entities."""
 
@@ -35,20 +32,18 @@ class Kinds:
     @classmethod
     def of(cls, texts: Sequence[str]) -> Self:
         """Count the texts of a chunk."""
-        frames = _frequent(texts, slice(FRAME)), _frequent(texts, slice(-FRAME, None))
+        many = max(3, len(texts) // 5)
+        begins, ends = Counter(text[:FRAME] for text in texts), Counter(text[-FRAME:] for text in texts)
         return cls(
             len(texts),
             sum(map(SHORT.__ge__, map(len, texts))),
             sum(
-                len(text) > SHORT and (text[:FRAME] in frames[0] or text[-FRAME:] in frames[1])
-                for text in (texts if any(frames) else ())
+                len(text) > SHORT and (begins[text[:FRAME]] >= many or ends[text[-FRAME:]] >= many)
+                for text in texts
             ),
             sum(not text.isascii() and _UNSPACED.search(text, 0, _SEARCHED) is not None for text in texts),
             sum("&" in text and _ENTITY.search(text) is not None for text in texts),
         )
-
-    def __add__(self, other: Kinds) -> Kinds:
-        return Kinds(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def hints(self, profile: Profile) -> list[str]:
         """Hints to use another profile."""
@@ -76,12 +71,6 @@ class Kinds:
                 "words: read them as HTML"
             )
         return hints
-
-
-def _frequent(texts: Sequence[str], part: slice) -> set[str]:
-    """Parts that many of these texts have in common."""
-    many = max(3, len(texts) // 5)
-    return {frame for frame, count in Counter(map(itemgetter(part), texts)).items() if count >= many}
 
 
 NOTHING = Kinds()

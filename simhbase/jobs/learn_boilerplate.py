@@ -23,11 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase._core import Units
-from simhbase.corpus.inputs import AnyOutcome, Inputs
+from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.names import STDIN
 from simhbase.corpus.outputs.files import OutputFile
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import local_path
+from simhbase.corpus.reading import AnyOutcome, read_each
 from simhbase.corpus.record import ReadItems, Reject
 from simhbase.corpus.rejects import Counts
 from simhbase.errors import BadInput, UsageError
@@ -245,7 +246,7 @@ def learn_boilerplate(
         def each(work: Callable[[ReadItems], AnyOutcome]) -> Iterator[AnyOutcome]:
             """Apply a function to all chunks. Rejects are noted in the first pass only."""
             nonlocal is_read
-            with closing(inputs.each(work, again=is_read)) as outcomes:
+            with closing(read_each(inputs, work, again=is_read)) as outcomes:
                 for outcome in outcomes:
                     yield outcome
                     if not is_read:

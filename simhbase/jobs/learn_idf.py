@@ -12,6 +12,7 @@ from pathlib import Path
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs.files import OutputFile
 from simhbase.corpus.parser import Parser
+from simhbase.corpus.reading import read_each
 from simhbase.corpus.record import ReadItems, Reject
 from simhbase.corpus.rejects import Counts
 from simhbase.errors import BadInput
@@ -42,7 +43,7 @@ def learn_idf(
     frequencies: Counter[str] = Counter()
     documents = 0
     work = partial(frequencies_of, Parser(inputs.options))
-    with inputs.noting_rejects() as rejects, closing(inputs.each(work)) as chunks:
+    with inputs.noting_rejects() as rejects, closing(read_each(inputs, work)) as chunks:
         for chunk in chunks:
             frequencies.update(chunk.frequencies)
             documents += chunk.parsed

@@ -9,6 +9,7 @@ import numpy as np
 
 from simhbase.corpus.given import GivenRows
 from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.reading import read_each
 from simhbase.corpus.record import Record, SourceReject
 from simhbase.corpus.rejects import Rejects
 from simhbase.fingerprint.batch import FingerprintBatch
@@ -16,7 +17,7 @@ from simhbase.index import Index
 from simhbase.index.reader import IDS_LIMIT, LISTING_GROWTH
 from simhbase.jobs.answers import Answer
 from simhbase.jobs.pipeline import Batch, FingerprintSource, fingerprinting
-from simhbase.jobs.source_report import SourceCounts
+from simhbase.jobs.source_report import SourceCounts, SourceNames
 from simhbase.model.values import Lookup, Match, Query
 
 
@@ -63,8 +64,8 @@ def answers_to(
     at the end how many documents of each source have matches.
     """
     rows = inputs.rows if isinstance(inputs.rows, GivenRows) else None
-    counts = SourceCounts(inputs) if inputs.by_source else None
-    with closing(inputs.each(fingerprinting(inputs.options, source, trim))) as batches:
+    counts = SourceCounts(SourceNames(inputs)) if inputs.by_source else None
+    with closing(read_each(inputs, fingerprinting(inputs.options, source, trim))) as batches:
         for batch in batches:
             found = iter(lookups(batch))
             items = [item for item in batch.items if not isinstance(item, SourceReject)]

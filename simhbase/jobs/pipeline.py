@@ -155,7 +155,7 @@ def _join(batches: list[Batch]) -> Batch:
         FingerprintBatch.joined(batch.fingerprints for batch in batches),
         sum(batch.parsed for batch in batches),
         sum(batch.chunks for batch in batches),
-        sum((batch.kinds for batch in batches), NOTHING),
+        Kinds(*map(sum, zip(*(batch.kinds for batch in batches), strict=True))),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,15 +23,15 @@ class FirstSeen(NamedTuple):
     line: int
 
 
+@dataclass
 class SeenIds:
     """The ids of one run, and where each was first seen: the newest in memory, the others in a Scratch."""
 
-    def __init__(self, in_memory: int = IN_MEMORY) -> None:
-        self._in_memory = in_memory
-        self._newest: dict[bytes, int] = {}  # places
-        self._older: Scratch | None = None
-        self._sources: list[str] = []
-        self._number_of: dict[str, int] = {}
+    in_memory: int = IN_MEMORY
+    _newest: dict[bytes, int] = field(default_factory=dict)  # places
+    _older: Scratch | None = None
+    _sources: list[str] = field(default_factory=list)
+    _number_of: dict[str, int] = field(default_factory=dict)
 
     def note(self, ids: Sequence[str], places: Sequence[FirstSeen]) -> list[FirstSeen | None]:
         """For each id the place where it was first seen, also earlier in `ids`; None for new ids, which are
@@ -48,7 +49,7 @@ class SeenIds:
                 found.append(None)
             else:
                 found.append(FirstSeen(self._sources[first >> _LINE_BITS], first & _LINES))
-        if len(self._newest) > self._in_memory:
+        if len(self._newest) > self.in_memory:
             from simhbase.stores.rocksdb.scratch import Scratch  # takes time to load, and few runs need it
 
             self._older = self._older or Scratch()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import groupby
 from operator import add, attrgetter, itemgetter
@@ -76,41 +76,36 @@ class SourceNames:
         return next((folder for folder in self._folders if path.is_relative_to(folder)), file)
 
 
-def rejects_of(run: Iterable[Record | Reject]) -> tuple[int, int]:
-    """Numbers of rejected records and of unreadable sources."""
-    kinds = [isinstance(item, SourceReject) for item in run if isinstance(item, Reject)]
-    return kinds.count(False), kinds.count(True)
-
-
+@dataclass
 class SourceCounts:
     """Counts by source in input order, of a bounded number of sources: of more, those with the least
     weight are left out."""
 
-    def __init__(self, inputs: Inputs) -> None:
-        self._names = SourceNames(inputs)
-        self._counts: dict[str, SourceTally] = {}
+    names: SourceNames
+    _counts: dict[str, SourceTally] = field(default_factory=dict)
 
     def of(self, items: Sequence[Record | Reject], duplicates: Iterable[bool]) -> dict[str, SourceTally]:
         """Counts of some items, which are not added. duplicates: for each record, True if it is one."""
         is_duplicate, counts = iter(duplicates), dict[str, SourceTally]()
-        for source, run in self._names.runs(items):
+        for source, run in self.names.runs(items):
             documents = sum(isinstance(item, Record) for item in run)
+            unreadable = sum(isinstance(item, SourceReject) for item in run)
             removed = sum(next(is_duplicate) for _ in range(documents))
-            found = documents, removed, *rejects_of(run)
+            found = documents, removed, len(run) - documents - unreadable, unreadable
             counts[source] = tuple(map(add, counts.get(source, NO_TALLY), found))
         return counts
 
     def add(self, counts: Mapping[str, Sequence[int]]) -> None:
         for source, tally in counts.items():
             self._counts[source] = tuple(map(add, self._counts.get(source, NO_TALLY), tally))
-        if len(self._counts) > 2 * self._names.most:
+        if len(self._counts) > 2 * self.names.most:
             *before, (last, tally) = self._counts.items()  # more of the last one may come
-            kept = weightiest((SourceReport.of(source, *each) for source, each in before), self._names.most)
+            kept = weightiest((SourceReport.of(source, *each) for source, each in before), self.names.most)
             self._counts = {each.source: self._counts[each.source] for each in kept} | {last: tally}
 
     def reports(self) -> tuple[SourceReport, ...]:
         reports = (SourceReport.of(source, *counts) for source, counts in self._counts.items())
-        return weightiest(reports, self._names.most)
+        return weightiest(reports, self.names.most)
 
 
 class Gathered:

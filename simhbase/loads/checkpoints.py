@@ -25,7 +25,7 @@ from simhbase.index.load_log import LoadLog
 from simhbase.index.writer import DocumentBatch
 from simhbase.jobs.pipeline import Batch
 from simhbase.jobs.seen_ids import SeenIds
-from simhbase.jobs.source_report import SourceCounts, SourceTally
+from simhbase.jobs.source_report import SourceCounts, SourceNames, SourceTally
 from simhbase.loads.top_duplicated import TopDuplicated
 from simhbase.model.values import Match
 
@@ -78,7 +78,7 @@ class Checkpoints:
         self._digest = hashlib.blake2b(digest_size=16)
         self._digests: deque[str] = deque()  # after each chunk read
         self._waiting: list[dict[str, Any]] = []  # parts not noted yet
-        self.sources = SourceCounts(inputs)
+        self.sources = SourceCounts(SourceNames(inputs))
         self.kept_out = TopDuplicated()
 
     @property

@@ -17,6 +17,7 @@ from simhbase.corpus.names import STDIN
 from simhbase.corpus.outputs.files import plain_target
 from simhbase.corpus.outputs.unique import require_written
 from simhbase.corpus.paths import local_path
+from simhbase.corpus.record import InputOptions
 from simhbase.corpus.remote import public_name
 from simhbase.errors import UsageError
 from simhbase.index.load_log import require_name
@@ -54,12 +55,9 @@ class Load:
 
     def __post_init__(self) -> None:
         self.inputs.require_files()
-        tags, fields = required_tags(self.tags), tags_of(self.tag_fields or {})
-        if twice := dict(tags).keys() & dict(fields).keys():
-            raise UsageError(f"{min(twice)!r} is also a tag field: leave one out", parameter="tags")
-        _ = required_tags({name: "a" for name, _ in (*tags, *fields)})  # checks names and their number
-        whole_rows = bool(self.unique or self.new)
-        options = replace(self.inputs.options, whole_rows=whole_rows, tags=tags, tag_fields=fields)
+        options = replace(self.inputs.options, whole_rows=bool(self.unique or self.new))
+        if self.tags is not None or self.tag_fields is not None:
+            options = self._with_tags(options)
         object.__setattr__(self, "inputs", replace(self.inputs, options=options))
         self._check_options()
         if self.via is None and self.work_folder is not None:
@@ -110,6 +108,14 @@ class Load:
         readable = "".join(filter(str.isprintable, Path(public_name(first)).name))[:80]
         return f"{readable}{more}-{hashlib.blake2b(place.encode(), digest_size=4).hexdigest()}"
 
+    def _with_tags(self, options: InputOptions) -> InputOptions:
+        """The options with the tags of all documents, and the fields of further ones."""
+        tags, fields = required_tags(self.tags), tags_of(self.tag_fields or {})
+        if twice := dict(tags).keys() & dict(fields).keys():
+            raise UsageError(f"{min(twice)!r} is also a tag field: leave one out", parameter="tags")
+        _ = required_tags({name: "a" for name, _ in (*tags, *fields)})  # checks names and their number
+        return replace(options, tags=tags, tag_fields=fields)
+
     def _check_options(self) -> None:
         for option in OF_UNIQUE_ONLY:
             if self.files[option] and not self.unique_only:
@@ -119,7 +125,8 @@ class Load:
         if self.name is not None:
             require_name(self.name)
         for option in WITH_RECORDS:
-            require_written(self.files[option], option)
+            if path := self.files[option]:
+                require_written(path, option)
         self.inputs.check_outputs(*(self.files[option] for option in OF_DOCUMENTS))
         if self.name is not None and not self.can_be_resumed:
             raise UsageError(

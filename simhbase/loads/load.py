@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from operator import add
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic, sleep
@@ -31,6 +32,7 @@ from simhbase.corpus.outputs.files import (
 )
 from simhbase.corpus.outputs.trim import Trim, without_content
 from simhbase.corpus.outputs.unique import unique_file, unique_is_finished, unique_trim
+from simhbase.corpus.reading import read_each
 from simhbase.corpus.rejects import Counts, Rejects
 from simhbase.corpus.watcher import Watcher
 from simhbase.deduplication.evidence import Rule, evidence_line
@@ -47,7 +49,7 @@ from simhbase.errors import (
 from simhbase.index import Index, open_index
 from simhbase.index.load_log import LoadLog, finished_since, forgetting, last_run
 from simhbase.index.writer import SETTLED, alive_since
-from simhbase.jobs.kinds import NOTHING
+from simhbase.jobs.kinds import NOTHING, Kinds
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.seen_ids import SeenIds
 from simhbase.jobs.source_report import Gathered, SourceReport, warnings_of
@@ -172,7 +174,7 @@ def load(
 def loading(job: Load) -> Iterator[LoadReport]:
     """Run a load and yield its report. The load is noted as finished when the block succeeds; otherwise
     running it again yields the report again. Raises as `load`."""
-    wait = _Wait(job.lock_wait, job.inputs.watcher)
+    wait = _Wait(monotonic() + job.lock_wait, job.inputs.watcher, begun=now())
     with ExitStack() as undone, ExitStack() as stack:
         # Before files: without it none may be touched.
         index, is_new = wait.until(
@@ -290,7 +292,7 @@ class _LoadRun:
             for read in joined(batches, CHUNKS_AT_ONCE, _most_chunks_at_once(job)):
                 batch = read.without_repeats(seen)
                 rejects.note(batch)
-                kinds += read.kinds
+                kinds = Kinds(*map(add, kinds, read.kinds))
                 with defer_interrupts():
                     if hfiles is None:
                         near = self._store(batch, read.chunks)
@@ -303,7 +305,7 @@ class _LoadRun:
                     matched = Counter(match.id for match in near if match is not None)
                     checkpoints.stage(read, sources, matched)
                     if hfiles is None:
-                        self._advance(rejects)
+                        checkpoints.advance(asdict(self._tally) | asdict(rejects.counts), self._files)
                 if hfiles is not None and hfiles.is_full:
                     self._hand_over(hfiles, unique, rejects)
             if rejects.counts.nothing_read:
@@ -336,7 +338,7 @@ class _LoadRun:
         if self._job.unique or self._job.new:
             trim, inputs = unique_trim(inputs)
         work = replace(fingerprinting(inputs.options, self._index, trim), counts_kinds=True)
-        return inputs.each(work, partial(self._checkpoints.remaining, seen=seen))
+        return read_each(inputs, work, partial(self._checkpoints.remaining, seen=seen))
 
     def _store(self, batch: Batch, chunks: int) -> list[Match | None]:
         """Store a batch and write it to the files. Returns the match of each duplicate, None for other
@@ -452,10 +454,6 @@ class _LoadRun:
         self._checkpoints.note_decided(chunks, decision)
         return decision
 
-    def _advance(self, rejects: Rejects) -> None:
-        """Note that all batches so far are stored and written."""
-        self._checkpoints.advance(asdict(self._tally) | asdict(rejects.counts), self._files)
-
     def _opened(self, option: str, path: Path) -> OutputFile:
         kept = self._checkpoints.kept(option)
         if option in WITH_RECORDS:
@@ -493,7 +491,7 @@ class _LoadRun:
         report = hfiles.hand_over(unique, lambda version: self._log.note_pending({"version": version}))
         with defer_interrupts():
             self._tally.add(Loaded((), report))
-            self._advance(rejects)
+            self._checkpoints.advance(asdict(self._tally) | asdict(rejects.counts), self._files)
 
     def _report(self, counts: Counts, start: float) -> LoadReport:
         tally = self._tally
@@ -600,14 +598,15 @@ def _resuming(log: LoadLog) -> str:
     return f"resuming after {read:,} documents, where the run of {stopped:%Y-%m-%d %H:%M} was stopped"
 
 
+@dataclass
 class _Wait:
-    """Retries while another process holds something, for up to `seconds`. begun: milliseconds since 1970."""
+    """Retries while another process holds something, until the monotonic clock shows `end`. begun:
+    milliseconds since 1970."""
 
-    def __init__(self, seconds: float, watcher: Watcher) -> None:
-        self._end = monotonic() + seconds
-        self._watcher = watcher
-        self.begun = now()
-        self.has_waited = False
+    end: float
+    watcher: Watcher
+    begun: int
+    has_waited: bool = False
 
     def until(self, attempt: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call `attempt` until it succeeds. Re-raises StoreBusy and OutputBusy when the time is up."""
@@ -615,12 +614,12 @@ class _Wait:
             try:
                 return attempt(*args, **kwargs)
             except (StoreBusy, OutputBusy) as error:
-                if monotonic() >= self._end:
+                if monotonic() >= self.end:
                     raise
                 if not self.has_waited:
-                    self._watcher.note(f"waiting: {error}")
+                    self.watcher.note(f"waiting: {error}")
                     self.has_waited = True
-                sleep(min(_RETRY_SECONDS, max(0, self._end - monotonic())))
+                sleep(min(_RETRY_SECONDS, max(0, self.end - monotonic())))
 
 
 @dataclass

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from simhbase.deduplication.report import LARGEST, GroupSize
 
 MOST_COUNTED = 100_000  # documents: 15 MB with ids of usual length
 
 
+@dataclass
 class TopDuplicated:
     """Counts the duplicates of each document, in bounded memory.
 
@@ -18,9 +20,8 @@ class TopDuplicated:
     of all duplicates.
     """
 
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._has_forgotten = False
+    _counts: Counter[str] = field(default_factory=Counter)
+    _has_forgotten: bool = False
 
     def add(self, counts: Mapping[str, int]) -> None:
         """Add numbers of duplicates, by id."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.thread import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 from simhbase.errors import UsageError
@@ -44,7 +45,7 @@ def map_in_threads(
         return
     executor = ThreadPoolExecutor(threads, "simhbase")
     try:
-        yield from results_in_order(lambda item: executor.submit(function, item), items, threads, size)
+        yield from results_in_order(partial(executor.submit, function), items, threads, size)  # type: ignore[call-arg]
     finally:
         executor.shutdown(cancel_futures=True)
 

@@ -99,10 +99,12 @@ class Profile:
 
     What follows from the parameters: variants: the table of characters that count as equal; feature_options:
     the parameters that features depend on; sketching: those of the sketches stored beside fingerprints, None
-    if there are none.
+    if there are none; rules: of sketches, beside the parameters.
     """
 
     kind: ClassVar[str]  # description for messages
+    bits = TABLE_BITS  # of a fingerprint: a parameter of SimHash only
+    misses: ClassVar[str | None] = None  # a sentence on what lookups miss
 
     scheme: str = "simhash"
     features: str = "words"
@@ -115,6 +117,7 @@ class Profile:
     variants: CharacterTable | None = field(init=False, repr=False, compare=False)
     feature_options: FeatureOptions = field(init=False, repr=False, compare=False)
     sketching: SketchParameters | None = field(init=False, repr=False, compare=False, default=None)
+    rules: Mapping[str, object] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __new__(cls, **parameters: Any) -> Self:
         """Raises UsageError for parameters that are unknown or do not apply."""
@@ -174,16 +177,6 @@ class Profile:
         return self.feature_options
 
     @property
-    def fingerprint_bits(self) -> int:
-        """Length of a fingerprint in bits."""
-        return TABLE_BITS
-
-    @property
-    def misses(self) -> str | None:
-        """A sentence on what lookups miss; None if they miss hardly anything."""
-        return None
-
-    @property
     def misses_of_short(self) -> str | None:
         """What to say where a text has at most SHORT characters; None if lookups find those, too."""
         if self.misses is None:
@@ -194,7 +187,7 @@ class Profile:
         """Create a fingerprinter with these parameters."""
         return Fingerprinter(
             self.feature_options,
-            self.fingerprint_bits,
+            self.bits,
             self.min_features,
             self.sketching,
             is_minhash=self.scheme == "minhash",
@@ -218,11 +211,6 @@ class Profile:
         }
 
     @property
-    def rules(self) -> dict[str, object]:
-        """Rules of sketches, beside the parameters; none without sketches."""
-        return {}
-
-    @property
     def digest(self) -> str:
         """Digest of `describe` without the tokenizer's version: 16 hexadecimal digits."""
         import json  # few processes ask for the digest
@@ -235,10 +223,9 @@ class Profile:
 
     def require_fits_tables(self) -> None:
         """Raise UsageError if fingerprints have another length than tables store."""
-        if self.fingerprint_bits != TABLE_BITS:
+        if self.bits != TABLE_BITS:
             raise UsageError(
-                f"stores hold fingerprints of {TABLE_BITS} bits, not {self.fingerprint_bits}: use dedup or "
-                "fingerprint",
+                f"stores hold fingerprints of {TABLE_BITS} bits, not {self.bits}: use dedup or fingerprint",
                 parameter="bits",
             )
 
@@ -299,6 +286,10 @@ class Profile:
 @dataclass(frozen=True, kw_only=True)
 class SimHashProfile(Profile):
     kind: ClassVar[str] = "scheme simhash without verification"
+    misses: ClassVar[str | None] = (
+        "this profile misses some near-duplicates, and most of short texts; the profile complete finds "
+        "nearly all with a similarity of 0.7 or more, with twice the rows"
+    )
 
     bits: int = TABLE_BITS
     layout: str = "5x2"
@@ -345,17 +336,6 @@ class SimHashProfile(Profile):
         # Not the profile's features: short texts have too few words for a similarity.
         return FeatureOptions(kind=SHINGLES, boilerplate=self.boilerplate, variants=self.variants)
 
-    @property
-    def fingerprint_bits(self) -> int:
-        return self.bits
-
-    @property
-    def misses(self) -> str:
-        return (
-            "this profile misses some near-duplicates, and most of short texts; the profile complete finds "
-            "nearly all with a similarity of 0.7 or more, with twice the rows"
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedProfile(SimHashProfile):
@@ -384,7 +364,8 @@ class VerifiedProfile(SimHashProfile):
                 "a reach beyond k needs a threshold, such as 0.65, to reject other texts", parameter="reach"
             )
         sketching = SketchParameters(self.slots, self.sketch_bits, numbered=self.same_numbers)
-        vars(self).update(sketching=sketching)
+        rules = {"permutations": PERMUTATIONS, "shingles": SHINGLES}
+        vars(self).update(sketching=sketching, rules=rules)
 
     @property
     def index_scheme(self) -> Scheme:
@@ -392,10 +373,6 @@ class VerifiedProfile(SimHashProfile):
 
         threshold = cast("float | None", self.threshold)
         return SimHashScheme(layout(self.layout, self.bits), self.k, self.sketching, threshold, self.reach)
-
-    @property
-    def rules(self) -> dict[str, object]:
-        return {"permutations": PERMUTATIONS, "shingles": SHINGLES}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -445,7 +422,8 @@ class MinHashProfile(Profile):
             boilerplate=self.boilerplate,
             variants=self.variants,
         )
-        vars(self).update(sketching=sketching, feature_options=options)
+        rules = {"permutations": PERMUTATIONS, "shingles": self.features}
+        vars(self).update(sketching=sketching, feature_options=options, rules=rules)
 
     @property
     def _bands_by_threshold(self) -> str:
@@ -464,10 +442,6 @@ class MinHashProfile(Profile):
         from simhbase.drawers.scheme import MinHashScheme
 
         return MinHashScheme(bands(self.bands), self.sketching, self._threshold)
-
-    @property
-    def rules(self) -> dict[str, object]:
-        return {"permutations": PERMUTATIONS, "shingles": self.features}
 
     def _canonical(self, given: Mapping[str, object]) -> dict[str, object]:
         named = {"threshold": _canonical_threshold(given.get("threshold")), "bands": given.get("bands")}
@@ -498,10 +472,18 @@ def make_profile(given: Mapping[str, object], preset: str = "default") -> Profil
     except for a threshold. Raises UsageError."""
     if not isinstance(preset, str) or preset not in PRESETS:
         raise UsageError(f"no preset {preset!r}: use {', '.join(PRESETS)}")
+    if not given:
+        return _preset(preset)
     chosen = {**PRESETS[preset], **given}
     return Profile(
         **{name: value for name, value in chosen.items() if value is not None or name == "threshold"}
     )
+
+
+@cache
+def _preset(name: str) -> Profile:
+    """The profile of a preset: one object, as it may hold tables of many words."""
+    return Profile(**PRESETS[name])
 
 
 def without_sketches(given: Mapping[str, object]) -> Mapping[str, object]:

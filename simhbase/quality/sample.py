@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.parser import Parser
+from simhbase.corpus.reading import read_each
 from simhbase.corpus.record import ReadItems, Record
 from simhbase.corpus.rejects import Rejects
 from simhbase.errors import BadInput
@@ -180,7 +181,7 @@ def read_sample(inputs: Inputs, limit: int, seed: int, rejects: Rejects) -> Samp
     """Sample at most `limit` distinct texts. Raises BadInput if nothing could be read."""
     sampler = Sampler(limit)
     work = _ChunkKeys(Parser(inputs.options), seed)
-    with closing(inputs.each(work)) as batches:
+    with closing(read_each(inputs, work)) as batches:
         for batch in without_repeats(batches):
             texts = [record.text or "" for record in batch.records]
             sampler.add(batch.ids, texts, batch.fingerprints.values)

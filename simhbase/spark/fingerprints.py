@@ -45,7 +45,7 @@ class Columns:
     @classmethod
     def of(cls, profile: Profile) -> Self:
         sketching = profile.sketching
-        return cls(profile.fingerprint_bits // 64, sketching.bytes if sketching else 0)
+        return cls(profile.bits // 64, sketching.bytes if sketching else 0)
 
     @property
     def names(self) -> list[str]:

@@ -110,11 +110,6 @@ class Rereadable:
         # read1 returns what a pipe has; read would wait for all of it.
         self._read: Callable[[int], bytes] = getattr(file, "read1", file.read)
 
-    @staticmethod
-    def of(file: BinaryIO) -> Rereadable:
-        """Wrap a file, seekable or not."""
-        return Rereadable(file) if file.seekable() else _Pipe(file)
-
     def read(self, size: int) -> bytes:
         """Up to `size` further bytes; b"" at the end."""
         try:
@@ -139,7 +134,9 @@ class Rereadable:
         """Drop what was kept. The file stays open."""
 
 
-class _Pipe(Rereadable):
+class RereadablePipe(Rereadable):
+    """A file that cannot seek."""
+
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file)
         self._kept = SpooledTemporaryFile[bytes](HELD_BYTES)

@@ -234,7 +234,7 @@ def test_a_lost_part_is_an_error_that_says_how_to_begin_again(store, short_lease
     first = LoadLog.begin(store, "a b", "task")
     first.advance(["one", "two", "three"])
     killed(first)
-    store.records("meta").delete([load_log._parts_of(b"a b") + (1).to_bytes(8)])
+    store.records("meta").delete([load_log._PARTS % b"a b" + (1).to_bytes(8)])
     second = LoadLog.begin(store, "a b", "task")
     with pytest.raises(StoreFailed, match=r"its write 2 of 3 is lost.*simhbase loads forget 'a b'"):
         print(list(second.parts()))

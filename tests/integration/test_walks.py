@@ -128,12 +128,12 @@ def test_a_run_meets_the_functions_of_its_walk_in_their_order(name, folder):
 
 # Functions that a call enters, once everything is imported and kept. A ceiling may only fall.
 CEILINGS = {
-    "find": 60,
-    "claim": 105,
-    "load": 324,
-    "dedup": 297,
-    "tables create": 85,
-    "migrate": 150,
+    "find": 59,
+    "claim": 102,
+    "load": 280,
+    "dedup": 279,
+    "tables create": 74,
+    "migrate": 149,
     "check": 103,
     "vacuum": 64,
 }

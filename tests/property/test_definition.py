@@ -153,7 +153,7 @@ def answers(fingerprinter: Fingerprinter, texts: Sequence[str]) -> list[Answer]:
 def seeded(profile: Profile, seed: int) -> Fingerprinter:
     """The profile's fingerprinter, with sketches of another seed."""
     sketching = profile.sketching and replace(profile.sketching, seed=seed)
-    options, bits = profile.feature_options, profile.fingerprint_bits
+    options, bits = profile.feature_options, profile.bits
     return Fingerprinter(options, bits, profile.min_features, sketching, profile.scheme == "minhash")
 
 

@@ -24,7 +24,7 @@ from simhbase.corpus.record import Format, InputOptions, Record, Reject, TooLong
 from simhbase.corpus.sources import Sources
 from simhbase.corpus.streams import container_of, split_lines, unpacked_text
 from simhbase.jobs.seen_ids import FirstSeen, SeenIds
-from simhbase.text.packing import SIGNATURE_BYTES, Rereadable, Unreadable, packer_of
+from simhbase.text.packing import SIGNATURE_BYTES, Rereadable, RereadablePipe, Unreadable, packer_of
 
 CONTROL = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # in no text
 
@@ -64,7 +64,7 @@ def test_unpacking_does_not_depend_on_where_blocks_and_members_end(pack, members
     content = b"".join(members)
     packed = b"".join(map(pack, members))
     for file in (io.BytesIO(packed), Pipe(in_blocks(packed, cuts))):
-        with closing(Rereadable.of(file)) as rereadable:
+        with closing(Rereadable(file) if file.seekable() else RereadablePipe(file)) as rereadable:
             assert b"".join(unpacked_text(rereadable)) == content
 
 

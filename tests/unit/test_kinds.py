@@ -1,10 +1,13 @@
 """What a load says of texts that its profile serves badly."""
 
+import numpy as np
 import pytest
 
 import simhbase
 from simhbase.corpus.watcher import Watcher
+from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.kinds import Kinds
+from simhbase.jobs.pipeline import Batch, joined
 from simhbase.profile.profile import Profile, make_profile
 from tests.command_line import documents, texts
 
@@ -47,7 +50,9 @@ def test_few_texts_tell_nothing():
 
 def test_chunks_add_up():
     halves = [Kinds.of(LONG[:50]), Kinds.of([text[:60] for text in LONG[50:]])]
-    assert sum(halves, Kinds()) == Kinds(120, 70, 0, 0, 0)
+    nothing = FingerprintBatch.bare(np.empty(0, dtype=np.uint64))
+    (both,) = joined([Batch([], nothing, 0, kinds=each) for each in halves], 2, 2)
+    assert both.kinds == Kinds(120, 70, 0, 0, 0)
 
 
 def test_a_load_tells_what_the_store_will_miss_and_what_would_do_better(tmp_path):

@@ -18,7 +18,7 @@ from simhbase.deduplication.report import SourcesRead
 from simhbase.drawers.groups import Groups
 from simhbase.errors import UsageError
 from simhbase.jobs import source_report
-from simhbase.jobs.source_report import SourceCounts, SourceReport
+from simhbase.jobs.source_report import SourceCounts, SourceNames, SourceReport
 from simhbase.process.spool import Spool
 
 
@@ -112,7 +112,7 @@ def test_sources_are_those_given_or_folders_or_files(tmp_path, monkeypatch, by_s
     files = ["folder/a.jsonl", "folder/in/c.jsonl", "folder/in/d.jsonl", "b.jsonl"]
     inputs = Inputs(["folder", "b.jsonl"], by_source=by_source)
     items = [Record(file, 1, file) for file in files]
-    found = SourceCounts(inputs)
+    found = SourceCounts(SourceNames(inputs))
     found.add(found.of(items, [True, False, False, False]))
     assert [(each.source, each.duplicates) for each in found.reports()] == [
         (name, int(number == 0)) for number, name in enumerate(names)
@@ -124,7 +124,7 @@ def test_sources_are_those_given_or_folders_or_files(tmp_path, monkeypatch, by_s
 def test_of_many_sources_the_weightiest_are_kept_in_order(tmp_path, monkeypatch):
     monkeypatch.setattr(source_report, "SOURCES", 3)
     inputs = Inputs(by_source="file")
-    counts = SourceCounts(inputs)
+    counts = SourceCounts(SourceNames(inputs))
     items = [Record(f"s{number:02}", 1, str(number)) for number in range(40)]
     removed = [number in (5, 21, 38) for number in range(40)]
     with closing(Spool(tmp_path)) as names:

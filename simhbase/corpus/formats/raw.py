@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import PurePath
 from typing import Literal
@@ -186,9 +186,9 @@ def _records(
     try:
         match file_format:
             case "jsonl":
-                yield from _json_lines(source, lines, options)
+                yield from _one_a_line(source, lines, options, "json")
             case "lines":
-                yield from _one_a_line(source, lines, options)
+                yield from _one_a_line(source, lines, options, "text")
             case "csv":
                 yield from csv_records(source, lines, options, options.delimiter, note)
             case "tsv":
@@ -221,37 +221,23 @@ def _records(
             yield SourceReject(source.name, None, None, str(error))
 
 
+@dataclass
 class _Lines(Iterator[bytes | TooLong]):
     """Lines with the number of the last one, from 1."""
 
-    def __init__(self, lines: Iterator[bytes | TooLong]) -> None:
-        self._lines = lines
-        self.number = 0
+    lines: Iterator[bytes | TooLong]
+    number: int = 0
 
     def __next__(self) -> bytes | TooLong:
-        line = next(self._lines)
+        line = next(self.lines)
         self.number += 1
         return line
 
 
-def _json_lines(source: Source, lines: _Lines, options: InputOptions) -> Iterator[Raw | Reject]:
-    has_id = options.id_from == "field"
-    for number, raw in enumerate(_one_a_line(source, lines, options, "json", has_id=has_id)):
-        if isinstance(raw, Reject):
-            yield raw
-        elif (
-            number == 0
-            and not _AN_OBJECT.fullmatch(first := raw.data.strip())
-            and (reason := _no_json_lines(source, first, options))
-        ):
-            yield SourceReject(source.name, raw.line, None, reason)
-            return
-        else:
-            yield raw
-
-
 def _no_json_lines(source: Source, first: bytes, options: InputOptions) -> str | None:
     """Why a source with this first line has no JSON lines, and what to do; None if it may have."""
+    if _AN_OBJECT.fullmatch(first):
+        return None
     for form, reason in _OTHER_FORMS:
         if form.fullmatch(first):
             return reason
@@ -278,14 +264,20 @@ def _one_a_line(
     source: Source,
     lines: _Lines,
     options: InputOptions,
-    holds: Literal["text", "json"] = "text",
-    *,
-    has_id: bool = False,
+    holds: Literal["text", "json"],
 ) -> Iterator[Raw | Reject]:
+    """A record for each line with something on it. The first one tells whether the source has JSON lines."""
+    is_first = is_json = holds == "json"
+    has_id = is_json and options.id_from == "field"
     for line in lines:
         if isinstance(line, TooLong):
             yield Reject(source.name, lines.number, None, too_long(line.bytes, options))
+            is_first = False
         elif line and not line.isspace():
+            if is_first and (reason := _no_json_lines(source, line.strip(), options)):
+                yield SourceReject(source.name, lines.number, None, reason)
+                return
+            is_first = False
             line_id = None if has_id else source.id_of_line(lines.number, options)
             yield Raw(source.name, lines.number, line_id, line.removesuffix(b"\r"), None, holds)
 

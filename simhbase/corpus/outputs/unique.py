@@ -33,11 +33,9 @@ from simhbase.errors import UsageError
 _NOT_WRITTEN = {"text": "plain text", "html": "HTML", "warc": "WARC", "arrow": "Arrow"}
 
 
-def require_written(unique: str | Path | None, option: str = "unique") -> None:
+def require_written(unique: str | Path, option: str = "unique") -> None:
     """Raise UsageError if the name of a file of unique documents has the ending of a format that cannot be
     written, or of Parquet if that is unavailable."""
-    if unique is None:
-        return
     file_format = _format(Path(unique))
     if file_format in _NOT_WRITTEN:
         raise UsageError(

@@ -45,7 +45,7 @@ from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, LISTING_GROWTH, Led, Listings, Now, Reader
 from simhbase.index.rows import BatchRow, Decision, Entry, PendingCell
 from simhbase.index.scopes import Scope
-from simhbase.index.writer import SMALL_CHANCE, DocumentBatch, HintingWriter, Known, refreshed_before
+from simhbase.index.writer import REFRESHED, SMALL_CHANCE, DocumentBatch, HintingWriter, Known, alive_since
 from simhbase.model.values import AddReport, Match, Outcome
 from simhbase.stores.base import Cell, HintingStore, now
 from simhbase.stores.meta import TICKETS, Meta
@@ -223,7 +223,7 @@ class ClaimContext:
             return outcome, None
         if near:
             return "duplicate", min(near)
-        fresh_since = refreshed_before(self.store, self.clock()) or 0  # as `add`: renew what would expire
+        fresh_since = alive_since(self.store, self.clock(), REFRESHED)  # as `add`: renew what would expire
         has_tags = known.entry.tags == batch.tags_at(number)
         is_unchanged = outcome == "accepted" and has_tags and known.version >= fresh_since
         return (outcome, None) if is_unchanged else None
