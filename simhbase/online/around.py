@@ -22,6 +22,7 @@ from simhbase.online.settings import Settings
 from simhbase.process.logs import CONTROL, logger
 
 _NEW_ID_BITS = 96  # unique but not secret, so the random module suffices
+_MOST_LOGGED = 2_000  # characters of a path: ids are shorter, and strangers fill no disk
 _USABLE_ID = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
 # A name or address, or an address of IPv6 in brackets (without a zone), and a port: nothing else.
 _HOST = re.compile(
@@ -73,7 +74,7 @@ class Around:
                 message["headers"] = [*message["headers"], (b"x-request-id", identity.encode()), *_HEADERS]
             await send(message)
 
-        path = scope["path"]
+        path = scope["path"][:_MOST_LOGGED]
         try:
             _require_single(headers)
             self._require_known_host(headers.get("host", ""))

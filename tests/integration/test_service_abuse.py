@@ -613,6 +613,12 @@ def test_what_a_terminal_may_obey_is_escaped_in_the_log(limited: Service) -> Non
     assert not any(sign in limited.log_text() for sign in "\x9b\u202e\u2028")
 
 
+def test_a_long_path_is_not_logged_in_full(limited: Service) -> None:
+    limited.get(f"/long{'x' * 60_000}")
+    (line,) = [each for each in limited.logged() if each.get("path", "").startswith("/longx")]
+    assert len(json.dumps(line)) < 5_000
+
+
 def test_who_has_no_token_is_not_told_of_the_store(tmp_path: Path) -> None:
     with with_tokens(tmp_path) as service:
         shutil.rmtree(tmp_path / "store")
