@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from simhbase.errors import Overloaded
+from simhbase.model import wire
 from simhbase.online.calls import source
 from simhbase.online.failures import TooLarge
 from simhbase.process.queue import Shares
@@ -29,6 +30,17 @@ def require_few_strings(body: bytes, documents: int) -> None:
         raise TooLarge(
             f"the body has more than {most:,} names and values, or twice as many lines: send fewer at once"
         )
+
+
+def fitting(values: Sequence[object], most: int) -> int:
+    """How many of the first values take at most that many bytes as JSON, where control characters take six
+    each; at least one."""
+    size = 0
+    for number, value in enumerate(values):
+        size += len(wire.encode(value))
+        if size > most and number:
+            return number
+    return len(values)
 
 
 class Bodies:

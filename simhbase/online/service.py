@@ -12,18 +12,22 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import Literal
+from typing import Literal, TypeVar
 
 import simhbase
 from simhbase.admin import Administrator
 from simhbase.admin.stats import documents_in
 from simhbase.errors import Overloaded
 from simhbase.index import Index
+from simhbase.index.rows import MAX_ID_BYTES
 from simhbase.model.moment import of_text
 from simhbase.model.values import (
+    Claim,
     Comparison,
     Explanation,
     Lookup,
+    Match,
+    Member,
     Moment,
     Query,
     Stats,
@@ -33,6 +37,7 @@ from simhbase.model.values import (
 from simhbase.online import answers, asked
 from simhbase.online.calls import Calls, source, within
 from simhbase.online.failures import NotStored, TooLarge
+from simhbase.online.limits import fitting
 from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.settings import REQUEST_CHARACTERS, Settings
 from simhbase.online.shared import SharedLookups
@@ -40,10 +45,13 @@ from simhbase.process.logs import logger
 from simhbase.process.queue import Shares
 from simhbase.profile.profile import SHORT
 
+M = TypeVar("M", Match, Member)
+
 log = logger(__name__)
 
 STATS_KEPT = 10.0  # seconds
 READY_SECONDS, READY_KEPT = 5.0, 1.0
+LONGEST_ID = 6 * MAX_ID_BYTES  # in JSON
 SHARE_OF_CLAIM = 0.9  # of a request's time limit that a claim may wait for others
 
 
@@ -108,7 +116,8 @@ class Service:
         found = await self._lookups.afind_many(
             texts, query, self._limits.seconds, source=source.get(), near_limit=near_limit
         )
-        return answers.Lookups([_cut(lookup, most) for lookup in found], self._warnings(texts))
+        size = self._limits.answer_bytes // max(1, len(texts))
+        return answers.Lookups([_cut(lookup, most, size) for lookup in found], self._warnings(texts))
 
     async def claim(self, given: asked.ClaimsRequest) -> answers.Claims:
         """Stores texts unless near ones are stored. If several clients claim near texts at once, at most one
@@ -122,7 +131,9 @@ class Service:
         with self._claiming():
             if given.mode == "annotate":
                 annotate = partial(self._index.claim_many, documents, mode="annotate")
-                return answers.Claims(await self._claims.run(annotate), warnings)
+                size = self._limits.answer_bytes // max(1, len(documents))
+                claims = [_cut_claim(claim, size) for claim in await self._claims.run(annotate)]
+                return answers.Claims(claims, warnings)
             begun = await self._claims.run(self._index.begin_claims, documents, timeout)
             return answers.Claims((await within(self._limits.seconds, begun)).claims, warnings)
 
@@ -141,7 +152,11 @@ class Service:
         """Returns the stored documents, a page at a time, in no particular order. For the next page, send
         `after` of the answer; it is null at the end."""
         query = _time(given.since), given.tags, given.after, given.limit
-        return await self._calls.run(self._index.stored_page, *query)
+        page = await self._calls.run(self._index.stored_page, *query)
+        number = fitting(page.documents, self._limits.answer_bytes)
+        if number == len(page.documents):
+            return page
+        return StoredPage(page.documents[:number], page.documents[number - 1].id)
 
     async def get(self, given: asked.DocumentRequest) -> StoredDocument:
         """Returns a stored document."""
@@ -162,6 +177,7 @@ class Service:
         (found,) = await self._lookups.afind_ids([given.id], query, self._limits.seconds, source=source.get())
         if found.fingerprint is None:
             raise NotStored
+        found = _cut(found, self._limits.matches, self._limits.answer_bytes)
         others = tuple(match for match in found.matches if match.id != given.id)
         return answers.Neighbours(given.id, found.fingerprint, others, found.truncated, found.reason)
 
@@ -179,11 +195,12 @@ class Service:
             )
         since, administrator = _time(given.since), Administrator(self._index)
         with administrator.groups(given.min_size, since=since, tags=given.tags, chains=given.chains) as found:
-            listed = list(islice(found, given.limit))
-            members = max(1, self._limits.matches // given.limit)
+            whole = list(islice(found, given.limit))
+            most, size = (total // given.limit for total in (self._limits.matches, self._limits.answer_bytes))
+            listed = [replace(group, members=_nearest(group.members, most, size)) for group in whole]
             return answers.GroupList(
-                tuple(replace(group, members=group.members[:members]) for group in listed),
-                len(listed) < len(found) or any(len(group.members) > members for group in listed),
+                tuple(listed),
+                len(listed) < len(found) or listed != whole,
                 len(found),
                 found.duplicates,
                 found.documents,
@@ -309,8 +326,20 @@ def _time(given: str | None) -> Moment | None:
     return None if given is None else of_text(given, UTC)
 
 
-def _cut(lookup: Lookup, most: int) -> Lookup:
-    """The nearest matches of a lookup."""
-    if len(lookup.matches) <= most:
+def _cut(lookup: Lookup, most: int, size: int) -> Lookup:
+    """The nearest matches of a lookup: at most that many, with ids of that many bytes."""
+    if len(lookup.matches) <= min(most, size // LONGEST_ID):
         return lookup
-    return replace(lookup, matches=lookup.matches[:most], truncated=True)
+    nearest = _nearest(lookup.matches, most, size)
+    return replace(lookup, matches=nearest, truncated=lookup.truncated or nearest != lookup.matches)
+
+
+def _cut_claim(claim: Claim, size: int) -> Claim:
+    nearest = _nearest(claim.also_at, len(claim.also_at), size)
+    return replace(claim, also_at=nearest, truncated=claim.truncated or nearest != claim.also_at)
+
+
+def _nearest(listed: tuple[M, ...], most: int, size: int) -> tuple[M, ...]:
+    """The first ones, at least one: at most that many, with ids of that many bytes."""
+    first = listed[: max(1, most)]
+    return first[: fitting([each.id for each in first], size)]
