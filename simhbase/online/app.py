@@ -3,6 +3,7 @@ answer."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +16,7 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from simhbase.errors import BadInput, UsageError
+from simhbase.errors import BadInput, Overloaded, TimedOut, UsageError
 from simhbase.index import Index
 from simhbase.index.scoped import StoreOfScopes
 from simhbase.model import wire
@@ -28,6 +29,8 @@ from simhbase.online.metrics import CONTENT_TYPE, ServiceMetrics
 from simhbase.online.service import Service
 from simhbase.online.settings import Limits, Settings
 from simhbase.online.tokens import Tokens
+
+LARGE = 1 << 18  # bytes of an answer that are held until they are read
 
 PAGE = Path(__file__).parent / "page"
 
@@ -44,11 +47,13 @@ def create_app(index: Index, settings: Settings, metrics: ServiceMetrics) -> ASG
         )
     tokens = None if settings.token_file is None else Tokens(settings.token_file, scoped=scoped)
     service = Service(index, settings, metrics)
-    bodies = Bodies(settings.limits.bodies * settings.limits.body_bytes)
+    limits = settings.limits
+    bodies = Bodies(limits.bodies * limits.body_bytes, "running requests")
+    sent = Bodies(limits.answers * limits.answer_bytes, "answers that clients have not read")
     routes: list[BaseRoute] = []
     for path, endpoints in groupby(ENDPOINTS, lambda endpoint: endpoint.path):
         answering = {
-            each.method: Answering(each, service, tokens, settings.limits, bodies) for each in endpoints
+            each.method: Answering(each, service, tokens, limits, bodies, sent) for each in endpoints
         }
         routes.append(Route(path.replace("{id}", "{id:path}"), Methods(path, answering)))
     document = wire.encode(openapi.document(ENDPOINTS))
@@ -70,16 +75,24 @@ async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class Answering:
-    """Answers the requests of one endpoint. tokens: None allows everybody."""
+    """Answers the requests of one endpoint. tokens: None allows everybody; bodies, sent: of requests and
+    answers."""
 
     def __init__(
-        self, endpoint: Endpoint, service: Service, tokens: Tokens | None, limits: Limits, bodies: Bodies
+        self,
+        endpoint: Endpoint,
+        service: Service,
+        tokens: Tokens | None,
+        limits: Limits,
+        bodies: Bodies,
+        sent: Bodies,
     ) -> None:
         self._endpoint = endpoint
         self._service = service
         self._tokens = tokens
         self._limits = limits
         self._bodies = bodies
+        self._sent = sent
         self._most = limits.body_bytes
         if endpoint.comparing:
             self._most = min(self._most, limits.comparing_bytes)
@@ -100,6 +113,20 @@ class Answering:
         if isinstance(value, bytes):
             return Response(value, headers={"Content-Type": CONTENT_TYPE})
         return Response(wire.encode(value, **self._before), media_type=JSON)
+
+    async def send_large(self, response: Response, send: Send) -> None:
+        """Send an answer, and hold its bytes until the client has read most of it. Raises TimedOut."""
+        body = bytes(response.body)
+        with self._sent.holding() as hold:
+            try:
+                hold(len(body))
+            except Overloaded as error:  # what was asked may have changed something, and that may be repeated
+                raise TimedOut(f"the answer was made, and is not sent: {error}") from error
+            status, headers = response.status_code, response.raw_headers
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+            await asyncio.sleep(0)  # it is written, and the last part waits until much of it is read
+            await send({"type": "http.response.body", "body": b""})
 
     async def _given(self, request: Request, hold: Callable[[int], None]) -> tuple[asked.AnyRequest, ...]:
         """The request object of an endpoint, if it takes one. hold: counts the bytes of a body."""
@@ -160,7 +187,10 @@ class Methods:
             allowed = ", ".join(sorted(self._answering))
             raise HTTPException(405, f"this path only allows {allowed}", {"Allow": allowed})
         response = await answering.answer(Request(scope, receive))
-        await response(scope, receive, send)
+        if len(response.body) > LARGE:
+            await answering.send_large(response, send)
+        else:
+            await response(scope, receive, send)
 
 
 def _documents(body: bytes) -> asked.DocumentsRequest:

@@ -44,10 +44,12 @@ def fitting(values: Sequence[object], most: int) -> int:
 
 
 class Bodies:
-    """The bodies of all running requests: sources have shares of a total number of bytes."""
+    """Bodies that are held at once, of all requests or of all answers: sources have shares of a total number
+    of bytes. what: names them in errors."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, what: str) -> None:
         self._most = most
+        self._what = what
         self._shares = Shares(most)
 
     @contextmanager
@@ -60,8 +62,8 @@ class Bodies:
             nonlocal held
             if size and not self._shares.take(caller, size):
                 raise Overloaded(
-                    f"running requests have reached {self._most:,} bytes in total: try again later, with "
-                    "smaller requests"
+                    f"{self._what} have reached {self._most:,} bytes in total: try again later, or ask for "
+                    "less at once"
                 )
             held += size
 

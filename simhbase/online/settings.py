@@ -19,12 +19,13 @@ class Limits:
     body_bytes; comparing_bytes: maximum size of compare and explain requests, which take long; documents:
     maximum texts, claims or documents per request; characters: maximum of a text, and REQUEST_CHARACTERS
     times as many of all texts of a request; matches: maximum of an answer, beyond which lookups are
-    truncated; answer_bytes: the same of their ids in JSON, and of listed documents; grouped: maximum
-    documents of a store whose groups are asked for; seconds: time limit of an answer; receive_seconds: time
-    limit for receiving a request, and for a client to read some of an answer; header_bytes: maximum size of
-    request line and headers; threads: concurrent store calls; waiting: calls waiting for a thread, beyond
-    which requests are refused; comparing_threads, comparing_waiting: the same for compare and explain;
-    connections: open connections, beyond which new ones are closed.
+    truncated; answer_bytes: the same of their ids in JSON, and of listed documents; answers: total size of
+    answers that are not read yet, as a multiple of answer_bytes; grouped: maximum documents of a store whose
+    groups are asked for; seconds: time limit of an answer; receive_seconds: time limit for receiving a
+    request, and for a client to read some of an answer; header_bytes: maximum size of request line and
+    headers; threads: concurrent store calls; waiting: calls waiting for a thread, beyond which requests are
+    refused; comparing_threads, comparing_waiting: the same for compare and explain; connections: open
+    connections, beyond which new ones are closed.
     """
 
     body_bytes: int = 16 * MIB
@@ -33,6 +34,7 @@ class Limits:
     characters: int = 1_000_000
     matches: int = 100_000
     answer_bytes: int = 32 * MIB
+    answers: int = 8
     grouped: int = 200_000
     seconds: float = 30.0
     receive_seconds: float = 30.0

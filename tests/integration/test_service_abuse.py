@@ -378,6 +378,29 @@ def test_a_client_that_reads_nothing_is_disconnected(limited: Service) -> None:
     assert limited.get("/healthz").status == 200
 
 
+def test_answers_that_nobody_reads_are_few(tmp_path: Path) -> None:
+    """60 clients that asked for 30 MiB each, and did not read it, took 1.8 GiB."""
+    url, long = store_in(tmp_path), chr(1) * 1_000
+    with simhbase.open(url) as index:
+        index.add([simhbase.Document(f"{long}{number}", ONE) for number in range(1_000)])
+    body = as_json({"texts": [ONE] * 5})
+    request = FIND + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+    with serving(url, tmp_path) as service:
+        whole = len(service.send("POST", "/v1/find", body, {"Content-Type": "application/json"}).body)
+        assert whole > 25 << 20
+        before = most_memory(service)
+        with ExitStack() as connections:
+            deaf = [connections.enter_context(closing(opened(service))) for _ in range(60)]
+            for each in deaf:
+                each.sendall(request)
+            answers = [each.recv(1_000) for each in deaf]
+            assert {answer[9:12] for answer in answers} == {b"200", b"503"}
+            assert most_memory(service) - before < 800 << 20
+            assert service.get("/healthz").status == 200
+        again = service.post("/v1/find", {"texts": [ONE] * 5})
+        assert (again.status, len(again.body)) == (200, whole)
+
+
 def test_requests_that_wait_for_the_answer_to_another_are_few(limited: Service) -> None:
     """256 KiB of them on each of 40 connections took 650 MB, and the service for half a minute."""
     request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"

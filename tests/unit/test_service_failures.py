@@ -89,7 +89,7 @@ def test_one_source_does_not_take_all_places_of_those_who_wait() -> None:
 
 
 def test_one_source_does_not_take_all_of_the_memory_for_bodies() -> None:
-    bodies = Bodies(100)
+    bodies = Bodies(100, "requests")
     with ExitStack() as held:
         source.set("greedy")
         hold = held.enter_context(bodies.holding())
