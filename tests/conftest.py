@@ -46,6 +46,11 @@ OF_PYSPARK = ("unclosed <socket:ResourceWarning", "(The )?distutils:DeprecationW
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also run the tests marked full, which take long")
     parser.addoption(
+        "--examples",
+        type=int,
+        help=f"of each property without its own number: {EXAMPLES[False]}, or {EXAMPLES[True]} with --full",
+    )
+    parser.addoption(
         "--fuzz",
         type=float,
         default=10,
@@ -87,10 +92,11 @@ def variable(mark: str) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if "CI" not in os.environ:  # there Hypothesis takes its own profile: no deadline, the same 100 each run
-        examples = EXAMPLES[config.getoption("--full")]
-        settings.register_profile("simhbase", deadline=None, max_examples=examples)
-        settings.load_profile("simhbase")
+    examples = config.getoption("--examples") or EXAMPLES[config.getoption("--full")]
+    # In CI the same ones each run, which a failure shows how to repeat.
+    chosen = settings.get_profile("ci" if "CI" in os.environ else "default")
+    settings.register_profile("simhbase", chosen, deadline=None, max_examples=examples)
+    settings.load_profile("simhbase")
     for mark, mode in MODES.items():
         line = f"{mark}: needs HBase as scripts/hbase starts it with {mode}; runs with {option(mark)} only"
         config.addinivalue_line("markers", line)

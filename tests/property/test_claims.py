@@ -39,7 +39,7 @@ from tests.claiming import (
 )
 from tests.simulated import Answer, Call, Server, SimulatedStore
 
-pytestmark = pytest.mark.exploration
+pytestmark = pytest.mark.slow
 
 BOTH_ACCEPTED = "a and b are near and both accepted"
 a, b, c = ("a", A), ("b", B), ("c", C)

@@ -82,6 +82,7 @@ def test_annotated_texts_list_what_lookups_find(
             assert not claim.truncated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["default", "complete", "classic"])
 def test_a_text_of_a_large_cluster_lists_some_and_says_so(name: str) -> None:
     texts = [*notices(150), *notices(1) * 150]
@@ -95,6 +96,7 @@ def test_a_text_of_a_large_cluster_lists_some_and_says_so(name: str) -> None:
             assert claims[1].also_at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["default", "complete"])
 def test_annotating_a_cluster_takes_time_linear_in_its_size(name: str) -> None:
     """4,000 took a minute, as each listed all others: sixteen times as long as 1,000."""
@@ -110,6 +112,7 @@ def test_annotating_a_cluster_takes_time_linear_in_its_size(name: str) -> None:
     assert seconds(2000) < 9 * min(seconds(500) for _ in range(2))
 
 
+@pytest.mark.slow
 def test_a_cluster_of_near_texts_takes_time_linear_in_its_size() -> None:
     """4,000 notices that differ in a word took 40 s, 1,000 of them 2.8 s."""
 

@@ -382,6 +382,7 @@ def no_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simhbase.index.writer.SMALL_CHANCE", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", CONTENTS)
 @pytest.mark.parametrize("kind", EMBEDDED)
 def test_an_index_answers_as_a_dict_does(kind, of, tmp_path):

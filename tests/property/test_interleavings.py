@@ -46,7 +46,7 @@ from tests.exploration import (
     explore,
 )
 
-pytestmark = pytest.mark.exploration
+pytestmark = pytest.mark.slow
 
 CASES = {
     "one writer: add, move, delete, add again": Case(((add(X, A), add(X, B), delete(X), add(X, A)),), (5,)),

@@ -54,6 +54,7 @@ def as_rows(pairs: object) -> list[tuple[int, int, int]]:
     return list(zip(pairs.left.tolist(), pairs.right.tolist(), pairs.distance.tolist(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize("name", LAYOUTS)
 @settings(max_examples=settings().max_examples // 3)  # for each of the layouts
@@ -122,6 +123,7 @@ def test_steps_of_any_size_hold_every_pair_once(name, data):
     assert sorted(rows) == brute_force(fingerprints, k)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [None, "5x2", "2x1", "6x3", "2x1p1"])
 @pytest.mark.parametrize("upper", [64, 20, 3])  # random bits above the lower ones, of which few are set
 def test_many_values_in_small_and_large_buckets_hold_every_pair_once(name, upper):

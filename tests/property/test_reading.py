@@ -202,6 +202,7 @@ packed_input = {
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 @settings(in_one_folder, max_examples=300)
 @given(**packed_input)
 def test_of_damaged_packed_input_no_record_comes_out_that_did_not_go_in(

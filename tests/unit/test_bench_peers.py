@@ -6,6 +6,7 @@ import pytest
 from tests.bench import peers
 
 
+@pytest.mark.slow
 def test_programs_are_compared_with_brute_force_and_others_are_named(tmp_path, monkeypatch):
     monkeypatch.setitem(peers.PACKAGES, "unknown", ())
     names = ["simhbase in memory", "simhbase, RocksDB", "SQLite bare", "unknown"]

@@ -1,8 +1,11 @@
 """A small run of scripts/bench scale."""
 
+import pytest
+
 from tests.bench import scale
 
 
+@pytest.mark.slow
 def test_a_store_grows_beside_what_was_planned(tmp_path, monkeypatch):
     monkeypatch.setattr(scale, "STEP", 400)
     monkeypatch.setattr(scale, "SAMPLE", 2000)

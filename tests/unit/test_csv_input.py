@@ -86,6 +86,7 @@ def test_what_a_tsv_shows_is_said(tmp_path):
     assert b"quotes are part of the texts (quoting none)" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "quoting"), [('a","b\n', None), ('"\n', "csv"), ("\\\n", "backslash"), ('"a,b\n', None)]
 )

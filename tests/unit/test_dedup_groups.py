@@ -248,6 +248,7 @@ def minhashed(n: int, folder: Path, *, compares_texts: bool) -> tuple[Groups, in
     return found, peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compares_texts", [False, True])
 def test_a_document_takes_less_memory_than_its_sketch(tmp_path, monkeypatch, compares_texts):
     monkeypatch.setattr(spool, "IN_MEMORY", 0)

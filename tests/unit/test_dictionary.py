@@ -30,6 +30,7 @@ def block():
     return dictionary_copy._block(package_folder("jieba", "jieba is not installed"))
 
 
+@pytest.mark.slow
 def test_of_processes_that_start_together_one_makes_it(folder):
     """All have the words, and there is one file."""
     running = [
@@ -40,6 +41,7 @@ def test_of_processes_that_start_together_one_makes_it(folder):
     assert sorted(each.suffix for each in folder.iterdir()) == [".bin", ".lock"]
 
 
+@pytest.mark.slow
 def test_of_threads_and_processes_that_wait_none_makes_it_again(folder, block, monkeypatch):
     """While another holds the lock a process waits, and then takes what that one made."""
     path = Path(module.cache_folder()) / f"words-{module._key(package_folder('jieba', ''))}.bin"

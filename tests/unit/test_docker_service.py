@@ -179,6 +179,7 @@ def test_prometheus_has_the_configuration_of_the_examples(services: dict[str, An
     assert f"{provider['options']['path']}/dashboard.json:ro" in services["grafana"]["volumes"][-1]
 
 
+@pytest.mark.slow
 def test_the_first_start_makes_tokens_and_tables_and_the_next_leaves_them(tmp_path: Path) -> None:
     variables = environment(PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     variables["SIMHBASE_STORE"] = "rocksdb:store"

@@ -542,6 +542,7 @@ print(len(simhbase.dedup(inputs).frame))
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_may_use_worker_processes(tmp_path: Path) -> None:
     drawn = random.Random(1)
     words = [f"w{number}" for number in range(2000)]

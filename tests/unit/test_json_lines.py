@@ -71,6 +71,7 @@ def test_many_small_objects_joined_on_a_line_are_one_reject(tmp_path):
     assert rejects(items)[0][2].startswith("more than 15,641 JSON objects on one line: write one a line")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["{}", '""', '{"id":"1"} ', " "])
 def test_joined_objects_take_time_linear_in_a_line(part):
     """Each was cut off the front of the rest, which took the square of their number."""

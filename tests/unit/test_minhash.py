@@ -50,6 +50,7 @@ def test_signatures_are_those_of_the_definition(seed):
     assert found.tolist() == [reference.signature(digests, 16, seed)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("union", "jaccard"), [(10, 0.5), (10, 0.8), (60, 0.8), (500, 0.2), (500, 0.8)])
 def test_estimates_agree_with_the_similarity_within_three_standard_errors(union, jaccard):
     count = 1_000
@@ -66,6 +67,7 @@ def test_estimates_agree_with_the_similarity_within_three_standard_errors(union,
         assert np.mean(errors < 3 * np.sqrt(variance) / (1 - 2.0**-sketching.bits)) > 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", BITS)
 def test_loose_bounds_lose_hardly_any_pair_of_the_similarity(bits):
     sketching = SketchParameters(bits=bits)
@@ -77,6 +79,7 @@ def test_loose_bounds_lose_hardly_any_pair_of_the_similarity(bits):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("corpus", ["xwlb_chinadata", "versioned_docs_en"])
 def test_estimates_agree_with_the_similarity_of_real_documents(corpus):
     texts = [text for _, text in reference.documents(corpus, 40)][:150]

@@ -94,6 +94,7 @@ def test_differences_have_the_words_of_the_features(text):
     assert {each.word for each in difference(text, "").words} == set(tokens(text))
 
 
+@pytest.mark.slow
 def test_what_unicode_wants_ignored_is_not_seen():
     """What Unicode ignores by default, as the regex package knows it, and control and private characters."""
     wanted = regex.compile(

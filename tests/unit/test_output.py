@@ -247,6 +247,7 @@ def loaded(code, *arguments, cwd):
     return HEAVY & set(modules.split())
 
 
+@pytest.mark.slow
 def test_the_library_names_no_options():
     root = Path(simhbase.__file__).parent
     for file in root.rglob("*.py"):

@@ -69,6 +69,7 @@ def test_a_drawer_that_everything_shares_needs_memory_for_its_members_only():
     assert most_memory_of(lambda: sum(len(batch.left) for batch in pair_batches(values, 3))) < 4_000_000
 
 
+@pytest.mark.slow
 def test_very_many_near_pairs_need_memory_for_a_batch_only():
     """All 8,192 values of 13 bits: 17 million pairs within 7 bits."""
     values = np.arange(1 << 13, dtype=np.uint64)

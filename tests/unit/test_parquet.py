@@ -307,6 +307,7 @@ def test_the_bytes_consumed_grow_and_end_as_the_size_of_the_file(tmp_path):
     assert sources.consumed == sources.total() == path.stat().st_size
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_pages_and_not_by_groups_or_the_file(tmp_path):
     path = tmp_path / "x.parquet"
     schema = pa.schema({"id": pa.int64(), "text": pa.string(), "other": pa.string()})
@@ -339,6 +340,7 @@ def test_a_large_value_that_all_rows_share_is_refused_by_its_length(tmp_path, op
     assert most < 50_000_000
 
 
+@pytest.mark.slow
 def test_one_text_that_all_rows_share_is_not_unpacked_for_all_at_once(tmp_path):
     path = table(tmp_path / "x.parquet", {"id": range(2000), "text": ["x" * 200_000] * 2000})
     assert path.stat().st_size < 1_000_000
@@ -356,6 +358,7 @@ def test_a_large_text_that_all_rows_share_is_unpacked_for_few_of_them(tmp_path, 
     assert peak_of(path, **options) < 200_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
 @pytest.mark.parametrize("options", [{}, {"whole_rows": True}])
 def test_rows_that_share_a_text_are_read_up_to_a_multiple_of_the_files_bytes(tmp_path, kind, options):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from simhbase.corpus.reading import extracted
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Record, size_of
@@ -61,6 +62,7 @@ def test_a_few_small_chunks_of_pages_need_no_worker_processes():
     assert worked_on(pages(2, 10)) == [False, False]
 
 
+@pytest.mark.slow
 def test_more_pages_and_large_ones_are_parsed_by_worker_processes():
     for chunks in (pages(3, 10), pages(2, 5 << 20)):
         parsed = [item for chunk in extracted(iter(chunks), InputOptions(), 2) for item in chunk]
@@ -69,6 +71,7 @@ def test_more_pages_and_large_ones_are_parsed_by_worker_processes():
         ]
 
 
+@pytest.mark.slow
 def test_what_holds_no_page_passes_worker_processes_by_in_its_place():
     text = [Raw("s", 9, "t", b"text")]
     assert worked_on([text, *pages(1, 10), text, *pages(2, 10)]) == [False, True, False, True, True]

@@ -74,6 +74,7 @@ def fill(index: Index, n: int) -> None:
     index.add_fingerprints(ids(n), uneven(n).values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["4x1", "3x1p1"])
 def test_a_quarter_of_the_documents_tells_what_lookups_read_among_all(tmp_path, layout):
     profile, n = SimHashProfile(layout=layout, verify=False), 20_000
@@ -95,6 +96,7 @@ def planned_bytes(n: int, profile: Profile, store: str) -> float:
     return needs(n, profile, store, id_bytes=16).disk_gb * 1e9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["4x1", "5x2", "2x1p1"])
 def test_bytes_in_rocksdb_are_as_planned(tmp_path, layout):
     profile, n = SimHashProfile(layout=layout, verify=False), 50_000

@@ -19,6 +19,7 @@ def test_a_tokens_digest_is_big_endian():
     assert Fingerprinter(FeatureOptions(), min_features=1).fingerprint("美国") == 0x74687E025A2691DA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize(
     "options",

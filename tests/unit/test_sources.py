@@ -609,6 +609,7 @@ class TestPackedFiles:
         assert "ends in the middle: the file was cut short" in end.reason
         assert f"Nothing from byte {len(whole):,} on is read" in end.reason
 
+    @pytest.mark.slow
     @PACKERS
     def test_a_member_of_more_than_is_held_is_given_when_it_was_checked(self, tmp_path, pack):
         rows = [{"id": i, "text": f"{i} " * 10_000} for i in range(200)]
@@ -923,6 +924,7 @@ class TestChunks:
 class TestMemory:
     """Memory does not grow with what is read: the peaks allowed are far below the data's size."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("pack", "form"),
         [
@@ -946,6 +948,7 @@ class TestMemory:
         assert [(item.line, item.id) for item in items] == [(1, "a"), (2, None), (3, "b")]
         assert "52,428,800 bytes" in items[1].reason
 
+    @pytest.mark.slow
     def test_an_endless_stream_needs_no_more_than_a_few_chunks(self):
         class Endless(io.RawIOBase):
             lines = json_lines(*[{"id": i, "text": "x" * 1000} for i in range(1000)])

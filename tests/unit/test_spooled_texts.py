@@ -21,6 +21,7 @@ def batch_of(contents: list[str]) -> Batch:
     return Batch(records, FingerprintBatch.bare(np.zeros(len(records), dtype=np.uint64)), len(records))
 
 
+@pytest.mark.slow
 def test_long_texts_are_compared_a_few_at_a_time(tmp_path):
     contents = texts(60, words=5000)
     left, right = np.triu_indices(len(contents), 1)

@@ -195,6 +195,7 @@ def test_a_tag_with_thousands_of_attributes_is_refused() -> None:
         extract_html(f"<p {attributes} more=x>some words</p>")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["<option>x", "<OPTION value=a>x</OPTION>"])
 def test_a_list_of_thousands_of_options_is_refused(option: str) -> None:
     """The parser looks at all for each further one: 64,000, in half a megabyte, took 22 s."""

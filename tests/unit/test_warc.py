@@ -249,6 +249,7 @@ def test_many_records_of_wrong_lengths_take_linear_time(tmp_path):
     assert process_time() - started < 5  # 60,000 copies of the rest took a minute
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("coding", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
 def test_a_body_of_many_small_members_takes_linear_time(tmp_path, coding, pack):
     archive = Archive().answer("http://x/1", pack(b"x") * 200_000, "text/plain", Content_Encoding=coding)
@@ -518,6 +519,7 @@ def answers(size: int) -> bytes:
     return archive.data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1 << 18, pytest.param(1 << 24, marks=pytest.mark.full)])
 @pytest.mark.parametrize(("name", "make"), ARCHIVES.values(), ids=ARCHIVES)
 def test_an_archive_takes_time_linear_in_its_size(tmp_path, name, make, size):
