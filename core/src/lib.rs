@@ -13,6 +13,7 @@ mod hash;
 mod jaccard;
 mod join;
 mod keyed;
+mod mates;
 mod minhash;
 mod near;
 mod normal;
@@ -491,6 +492,55 @@ impl Join {
     }
 }
 
+/// The numbers of a contiguous array.
+fn numbers_in<T: pyo3::buffer::Element>(array: &PyBuffer<T>) -> PyResult<&[T]> {
+    if !array.is_c_contiguous() {
+        return Err(PyValueError::new_err("not a contiguous array"));
+    }
+    if array.item_count() == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: the buffer keeps the memory; callers do not write to it.
+    Ok(unsafe { std::slice::from_raw_parts(array.buf_ptr().cast::<T>().cast_const(), array.item_count()) })
+}
+
+/// Members of the same drawers.
+#[pyclass(frozen)]
+struct Mates(Mutex<mates::Mates>);
+
+#[pymethods]
+impl Mates {
+    /// keys: uint64, ascending, each the name of a drawer and, in its last bits, a position; most: the members of a drawer
+    /// that are paired with each other, None for any number.
+    #[new]
+    fn new(py: Python<'_>, keys: PyBuffer<u64>, position_bits: u32, most: Option<usize>) -> PyResult<Self> {
+        if position_bits > 63 {
+            return Err(PyValueError::new_err("positions must have less than 64 bits"));
+        }
+        let keys = numbers_in(&keys)?;
+        let made = work(py, || mates::Mates::new(keys, position_bits, most.unwrap_or(usize::MAX)))?;
+        Ok(Mates(Mutex::new(made)))
+    }
+
+    /// The positions in each drawer of more than `most` members, ascending: int64.
+    fn crowds<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyByteArray>> {
+        let mates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        mates.crowds().iter().map(|places| array(py, places)).collect()
+    }
+
+    /// The positions in the other drawers of at least two members: int64.
+    fn members<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyByteArray>> {
+        Ok(array(py, &work(py, || self.0.lock().unwrap_or_else(PoisonError::into_inner).members())?))
+    }
+
+    /// At most `at_once` further pairs in these: the lesser and the greater positions, int64 each. None if there are no
+    /// more.
+    fn step<'py>(&self, py: Python<'py>, at_once: usize) -> PyResult<Option<[Bound<'py, PyByteArray>; 2]>> {
+        let found = work(py, || self.0.lock().unwrap_or_else(PoisonError::into_inner).step(at_once))?;
+        Ok(found.map(|pairs| pairs.map(|places| array(py, &places))))
+    }
+}
+
 /// The drawers that a lookup of one fingerprint reads.
 #[pyclass(frozen)]
 struct Probes(Vec<drawers::Table>);
@@ -513,15 +563,10 @@ impl Probes {
 
 /// The bytes of rows of `size` bytes each. Raises ValueError for other arrays.
 fn rows_in(array: &PyBuffer<u8>, size: usize) -> PyResult<&[u8]> {
-    let count = array.item_count();
-    if !array.is_c_contiguous() || !count.is_multiple_of(size) {
-        return Err(PyValueError::new_err(format!("not a contiguous array of rows of {size} bytes")));
+    if !array.item_count().is_multiple_of(size) {
+        return Err(PyValueError::new_err(format!("not an array of rows of {size} bytes")));
     }
-    if count == 0 {
-        return Ok(&[]);
-    }
-    // SAFETY: the buffer keeps the memory; callers do not write to it.
-    Ok(unsafe { std::slice::from_raw_parts(array.buf_ptr().cast::<u8>().cast_const(), count) })
+    numbers_in(array)
 }
 
 /// Drawers of fingerprints in memory. Any thread may read and change them.
@@ -671,6 +716,27 @@ fn meet_first<'py>(
     each_pair(py, [&one, &other], size, |[(a, _), (b, _)]| bands.meet_first(a, b, band))
 }
 
+/// The drawers of n sketches by `count` bands of `rows` slots from band `first` on: uint32 (n, count). Raises ValueError for
+/// other arrays.
+#[pyfunction]
+fn segments<'py>(
+    py: Python<'py>,
+    sketches: PyBuffer<u8>,
+    bits: usize,
+    rows: usize,
+    first: usize,
+    count: usize,
+) -> PyResult<Bound<'py, PyByteArray>> {
+    let (bands, end) = (near::Bands { rows, bits }, first + count);
+    let bytes = sketches.shape().last().copied().unwrap_or(0);
+    if sketches.dimensions() != 2 || bytes == 0 || 8 * bytes < end * rows * bits {
+        return Err(PyValueError::new_err("sketches must be rows that hold the slots of all bands"));
+    }
+    let rows = numbers_in(&sketches)?.chunks_exact(bytes);
+    let of_all = || rows.flat_map(|row| (first..end).map(|band| bands.segment(row, band))).collect::<Vec<_>>();
+    Ok(array(py, &work(py, of_all)?))
+}
+
 /// Counts the texts that contain each word.
 #[pyfunction]
 fn document_frequencies<'py>(
@@ -717,11 +783,13 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Boilerplate>()?;
     module.add_class::<Units>()?;
     module.add_class::<Join>()?;
+    module.add_class::<Mates>()?;
     module.add_class::<Pipeline>()?;
     module.add_class::<Sets>()?;
     module.add_function(wrap_pyfunction!(build_dictionary, module)?)?;
     module.add_function(wrap_pyfunction!(document_frequencies, module)?)?;
     module.add_function(wrap_pyfunction!(mismatches, module)?)?;
     module.add_function(wrap_pyfunction!(meet_first, module)?)?;
+    module.add_function(wrap_pyfunction!(segments, module)?)?;
     module.add_function(wrap_pyfunction!(unicode_sum, module)?)
 }

@@ -1,6 +1,9 @@
-//! Compares sketches, pair by pair: in how many slots they differ, and whether they meet in a band first.
+//! Compares sketches, pair by pair: in how many slots they differ, and whether they meet in a band first. And names the
+//! drawers of their bands.
 //!
 //! Slots of 8 bits and more are big-endian; smaller ones fill a byte from its upper bits.
+
+use crate::hash::{fmix64, GOLDEN};
 
 /// Number of slots that differ, for sketches of slots alone.
 pub fn mismatches(one: &[u8], other: &[u8], bits: u32) -> i64 {
@@ -27,6 +30,25 @@ impl Bands {
     /// Whether sketches agree in this band, and in none before it.
     pub fn meet_first(&self, one: &[u8], other: &[u8], band: usize) -> bool {
         self.agree(one, other, band) && !(0..band).any(|earlier| self.agree(one, other, earlier))
+    }
+
+    /// The drawer of a band: the upper half of a hash of its slots, as many in a word as fit.
+    pub fn segment(&self, sketch: &[u8], band: usize) -> u32 {
+        let (in_word, end) = (64 / self.bits, (band + 1) * self.rows);
+        let word = |first: usize| {
+            (first..end.min(first + in_word)).fold(0u64, |word, slot| word << self.bits | self.slot(sketch, slot))
+        };
+        let words = (band * self.rows..end).step_by(in_word).map(word);
+        (words.fold(GOLDEN, |state, word| fmix64(state ^ word)) >> 32) as u32
+    }
+
+    fn slot(&self, sketch: &[u8], number: usize) -> u64 {
+        let begin = number * self.bits;
+        if self.bits < 8 {
+            let shift = 8 - self.bits - begin % 8;
+            return u64::from(sketch[begin / 8] >> shift) & ((1 << self.bits) - 1);
+        }
+        sketch[begin / 8..(begin + self.bits) / 8].iter().fold(0, |slot, &byte| slot << 8 | u64::from(byte))
     }
 
     fn agree(&self, one: &[u8], other: &[u8], band: usize) -> bool {

@@ -15,6 +15,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase._core import Mates
 from simhbase.drawers.layout import MAX_TABLES, SEGMENT_BITS, Layout, Run, layout, require_within_guarantee
 from simhbase.drawers.near_values import near_values, tables_within_three
 from simhbase.errors import UsageError
@@ -170,29 +171,24 @@ def sharing_batches(
     crowds: where to put positions, ascending, of which more than CROWD share a segment, in place of their
     pairs.
     """
-    if len(segments) < 2:
-        return
-    shared = _shared_drawers(segments.__getitem__, len(segments), (len(segments) - 1).bit_length())
-    if crowds is not None and len(shared.sizes) and shared.sizes[-1] > CROWD:
-        shared, crowded = shared.split(CROWD)
-        crowds += crowded.members()
-    for left, right in _near_mates([segments], shared, 0):
-        for start in range(0, len(left), _SHARING):
-            some = left[start : start + _SHARING], right[start : start + _SHARING]
-            yield np.minimum(*some), np.maximum(*some)
+    shared = _shared_drawers(
+        segments.__getitem__, len(segments), WORD_BITS // 2, None if crowds is None else CROWD
+    )
+    if crowds is not None:
+        crowds += (np.frombuffer(each, np.int64) for each in shared.crowds())
+    while pairs := shared.step(_SHARING):
+        left, right = (np.frombuffer(each, np.int64) for each in pairs)
+        yield left, right
 
 
 def mates(fingerprints: NDArray[np.uint64], drawers: NDArray[np.uint32], k: int) -> Iterator[Pairs]:
-    """Pairs at most k bits apart that share a drawer, each once, in batches of at most n.
+    """Pairs at most k bits apart that share a drawer, each once, some thousands at a time.
 
     fingerprints: uint64 (n,) or (n, 2); drawers: uint32 (n,), the drawer to look at each in.
     """
-    if len(drawers) < 2:
-        return
-    words, shared = _words(fingerprints), _shared_drawers(drawers.__getitem__, len(drawers), WORD_BITS // 2)
-    for left, right in _near_mates(words, shared, k):
-        pairs = np.minimum(left, right), np.maximum(left, right)
-        yield Pairs(*pairs, _popcount(_differences(words, *pairs)))
+    for left, right in sharing_batches(drawers):
+        apart = distances(fingerprints[left], fingerprints[right])
+        yield Pairs(left, right, apart).where(apart <= k)
 
 
 def segments(
@@ -239,8 +235,7 @@ def distinct(fingerprints: NDArray[np.uint64]) -> Distinct:
         return _words(fingerprints[np.arange(part.start, part.stop)])[0] >> np.uint64(position_bits)
 
     # Those that share the upper bits with another one: few, where there are few repeats.
-    alike = _shared_drawers(upper_bits, n, position_bits).positions
-    alike.sort()
+    alike = np.sort(np.frombuffer(_shared_drawers(upper_bits, n, position_bits).members(), np.int64))
     words = _words(fingerprints[alike])
     order = np.lexsort(words[::-1])  # stable: the first of equal ones stays first
     starts = np.ones(len(order), dtype=np.bool_)
@@ -330,13 +325,17 @@ def _found_pairs(words: Words, k: int, layout: Layout, name_bits: int) -> Iterat
         def segments_of(part: slice, table: list[_Piece] = table) -> NDArray[np.uint64]:
             return _segments([word[part] for word in words], table)
 
-        for left, right in _near_mates(words, _shared_drawers(segments_of, n, position_bits), k):
+        shared = _shared_drawers(segments_of, n, position_bits)
+        while pairs := shared.step(_READ):
+            left, right = (np.frombuffer(each, np.int64) for each in pairs)
             differences = _differences(words, left, right)
+            near = np.flatnonzero(_popcount(differences) <= k)
+            left, right, differences = left[near], right[near], [word[near] for word in differences]
             for earlier in tables[:number]:
                 apart = np.flatnonzero(_segments(differences, earlier))
                 differences = [word[apart] for word in differences]
                 left, right = left[apart], right[apart]
-            yield Pairs(np.minimum(left, right), np.maximum(left, right), _popcount(differences))
+            yield Pairs(left, right, _popcount(differences))
 
 
 def _segments(words: Words, table: list[_Piece]) -> NDArray[np.uint64]:
@@ -349,71 +348,20 @@ def _segments(words: Words, table: list[_Piece]) -> NDArray[np.uint64]:
     return segments
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """Drawers with at least two members, smallest first, members side by side.
-
-    Each array has one entry per member: its position, its drawer's segment and size.
-    """
-
-    positions: NDArray[np.int64]
-    segments: NDArray[np.uint64]
-    sizes: NDArray[np.int64]
-
-    def split(self, most: int) -> tuple[_Shared, _Shared]:
-        """The drawers with at most `most` members, and the larger ones."""
-        place = int(np.searchsorted(self.sizes, most, side="right"))
-        small = _Shared(self.positions[:place], self.segments[:place], self.sizes[:place])
-        return small, _Shared(self.positions[place:], self.segments[place:], self.sizes[place:])
-
-    def members(self) -> list[NDArray[np.int64]]:
-        """The positions in each drawer, ascending."""
-        if not len(self.positions):
-            return []
-        return np.split(self.positions, np.flatnonzero(np.diff(self.segments)) + 1)
-
-
 def _shared_drawers(
-    segments_of: Callable[[slice], NDArray[np.unsignedinteger]], n: int, position_bits: int
-) -> _Shared:
-    """segments_of: the drawers of a part of the n members. Made in parts, as there may be millions."""
-    room = np.uint64(position_bits)
+    segments_of: Callable[[slice], NDArray[np.unsignedinteger]],
+    n: int,
+    position_bits: int,
+    most: int | None = None,
+) -> Mates:
+    """segments_of: the drawers of a part of the n members. Made in parts, as there may be millions. most:
+    members of a drawer that are paired with each other."""
     keys = np.arange(n, dtype=np.uint64)
     for start in range(0, n, _READ):
         part = slice(start, min(start + _READ, n))
-        keys[part] |= segments_of(part) << room
+        keys[part] |= segments_of(part) << np.uint64(position_bits)
     keys.sort()
-    with_one_before = np.zeros(n + 1, dtype=np.bool_)
-    for start in range(1, n, _READ):
-        stop = min(start + _READ, n)
-        with_one_before[start:stop] = (keys[start:stop] ^ keys[start - 1 : stop - 1]) >> room == 0
-    in_company = with_one_before[1:] | with_one_before[:-1]
-    keys = keys[in_company]
-    segments = keys >> np.uint64(position_bits)
-    borders = np.flatnonzero(np.diff(segments, prepend=~segments[:1], append=~segments[-1:]))
-    sizes = np.repeat(np.diff(borders), np.diff(borders))
-    by_size = np.argsort(sizes, kind="stable")  # stable: members stay side by side
-    positions = (keys & np.uint64((1 << position_bits) - 1)).astype(np.int64)
-    return _Shared(positions[by_size], segments[by_size], sizes[by_size])
-
-
-def _near_mates(
-    words: Sequence[NDArray[np.unsignedinteger]], shared: _Shared, k: int
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Positions that share a drawer and are within k, in batches of at most n.
-
-    Every member is compared with the one 1, 2, 3... places further. Drawers too small for a step come first
-    and are skipped; a mate in the next drawer is dropped only if it is near, so comparisons are plain
-    operations on slices.
-    """
-    words = [word[shared.positions] for word in words]
-    for step in range(1, shared.sizes.max(initial=0)):
-        start = np.searchsorted(shared.sizes, step, side="right")
-        differences = [word[start + step :] ^ word[start:-step] for word in words]
-        near = start + np.flatnonzero(_popcount(differences) <= k)
-        near = near[shared.segments[near] == shared.segments[near + step]]
-        if len(near):
-            yield shared.positions[near], shared.positions[near + step]
+    return Mates(keys, position_bits, most)
 
 
 def gathered(found: Iterable[Pairs]) -> Iterator[Pairs]:

@@ -11,6 +11,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase import _core
+from simhbase._core import meet_first
 from simhbase.drawers import banding, rowkeys
 from simhbase.drawers.bands import Bands
 from simhbase.drawers.crowds import CrowdedDrawers
@@ -34,7 +36,7 @@ from simhbase.fingerprint.minhash import COUNTED, SketchParameters
 from simhbase.fingerprint.pipeline import TextFingerprint
 from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.model.thresholds import SIMILAR
-from simhbase.process.progress import Progress, counting, no_progress
+from simhbase.process.progress import Progress, no_progress
 from simhbase.process.slices import Numbers
 
 Distances = NDArray[np.uint8] | NDArray[np.int64]
@@ -396,15 +398,7 @@ class MinHashScheme:
         progress: Progress = no_progress,
         crowds: list[NDArray[np.int64]] | None = None,
     ) -> Iterator[Pairs]:
-        n, bands = len(fingerprints), self.bands.number
-
-        def found() -> Iterator[Pairs]:
-            with counting(progress, COMPARED, lambda: n * bands) as note:
-                for band in range(bands):
-                    yield from self._of_band(band, fingerprints, bounds, crowds)
-                    note(n)
-
-        return gathered(found())
+        return gathered(self._by_band(fingerprints, bounds, progress, crowds))
 
     def are_near(
         self, fingerprints: FingerprintBatch, bounds: Bounds, left: Numbers, right: Numbers
@@ -423,30 +417,33 @@ class MinHashScheme:
             mismatches, few = bounds.verified(self.sketching, sketches, left, sketches, right)
             yield Pairs(left, right, mismatches).where(few)
 
-    def _of_band(
+    def _by_band(
         self,
-        band: int,
         fingerprints: FingerprintBatch,
         bounds: Bounds,
+        progress: Progress,
         crowds: list[NDArray[np.int64]] | None,
     ) -> Iterator[Pairs]:
-        """The near pairs of which this is the first band that they share. Sketches, which may be on the disk,
-        are read in parts."""
-        n, bits, slots_of = len(fingerprints), self.sketching.bits, self.sketching.slots_of
-        segments = np.empty(n, dtype=np.uint32)
-        for start in range(0, n, _SKETCHES_AT_ONCE):
-            part = np.arange(start, min(start + _SKETCHES_AT_ONCE, n))
-            sketches = slots_of(fingerprints.sketches[part])
-            segments[part] = banding.segments_of(self.bands, band, sketches, bits)
-        for left, right in sharing_batches(segments, crowds):
-            a, b = fingerprints.sketches[left], fingerprints.sketches[right]
-            new = np.flatnonzero(banding.are_first(self.bands, band, a, b, bits))
-            mismatches, few = bounds.verified(self.sketching, a, new, b, new)
-            yield Pairs(left[new], right[new], mismatches).where(few)
+        """The near pairs, each from the first band that they share. Sketches, which may be on the disk, are
+        read in parts."""
+        sketches, bits, rows = fingerprints.sketches, self.sketching.bits, self.bands.rows
+        n, segments = len(fingerprints), np.empty(len(fingerprints), dtype=np.uint32)
+        with progress(COMPARED, lambda: n * self.bands.number) as advance:
+            for band in range(self.bands.number):
+                for start in range(0, n, _SKETCHES_AT_ONCE):
+                    part = np.arange(start, min(start + _SKETCHES_AT_ONCE, n))
+                    named = _core.segments(sketches[part], bits, rows, band, 1)
+                    segments[part] = np.frombuffer(named, np.uint32)
+                for left, right in sharing_batches(segments, crowds):
+                    a, b = sketches[left], sketches[right]
+                    new = np.flatnonzero(np.frombuffer(meet_first(a, b, bits, rows, band), np.bool_))
+                    mismatches, few = bounds.verified(self.sketching, a, new, b, new)
+                    near = new[few]
+                    yield Pairs(left[near], right[near], mismatches[few])
+                advance(n, (band + 1) * n)
 
     def _segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint32]:
-        sketches = self.sketching.slots_of(fingerprints.sketches)
-        return banding.segments(self.bands, sketches, self.sketching.bits)
+        return banding.segments(self.bands, fingerprints.sketches, self.sketching.bits)
 
 
 Scheme = SimHashScheme | MinHashScheme

@@ -67,10 +67,6 @@ class SketchParameters:
     def signature_bytes(self) -> int:
         return self.slots * self.bits // 8
 
-    def slots_of(self, sketches: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Packed slots of sketches: uint8 (n, bytes) -> uint8 (n, signature_bytes)."""
-        return sketches[:, : self.signature_bytes]
-
     def features(self, sketches: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Number of features, from sketches that are sized: uint8 (n, bytes) -> uint8 (n,)."""
         return sketches[:, self.signature_bytes].clip(max=COUNTED)  # a damaged byte may be larger

@@ -42,27 +42,12 @@ def pair_mismatches(
     return counts
 
 
-def unpack(sketches: NDArray[np.uint8], bits: int) -> NDArray[np.unsignedinteger]:
-    """Slots of sketches: uint8 (n, slots * bits / 8) -> unsigned (n, slots). Slots of 16 and 32 bits are
-    big-endian; smaller ones fill a byte from its upper bits."""
-    if bits >= 8:
-        return np.ascontiguousarray(sketches).view(f">u{bits // 8}")
-    shifts = np.arange(8 - bits, -1, -bits, dtype=np.uint8)
-    slots = sketches[:, :, np.newaxis] >> shifts & np.uint8((1 << bits) - 1)
-    return slots.reshape(len(sketches), sketches.shape[1] * 8 // bits)
-
-
 def fingerprints(sketches: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """A 64-bit hash of each sketch: uint8 (n, bytes) -> uint64 (n,)."""
     padded = np.zeros((len(sketches), -(-sketches.shape[1] // 8) * 8), dtype=np.uint8)
     padded[:, : sketches.shape[1]] = sketches
-    return hash_words(padded.view(">u8").astype(np.uint64))
-
-
-def hash_words(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Hash words along the last axis, (..., m) -> (...): state = fmix64(state XOR word)."""
-    state = np.full(words.shape[:-1], GOLDEN, dtype=np.uint64)
-    for position in range(words.shape[-1]):
-        state ^= words[..., position]
+    state = np.full(len(sketches), GOLDEN, dtype=np.uint64)
+    for word in padded.view(">u8").astype(np.uint64).T:
+        state ^= word
         fmix64(state)
     return state

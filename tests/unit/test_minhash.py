@@ -12,7 +12,7 @@ from simhbase.drawers.scheme import MinHashScheme
 from simhbase.errors import UsageError
 from simhbase.fingerprint.minhash import BITS, SLOTS, SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
-from simhbase.fingerprint.sketches import fingerprints, mismatches_of, unpack
+from simhbase.fingerprint.sketches import fingerprints, mismatches_of
 from simhbase.profile.profile import make_profile
 from simhbase.text.features import FeatureOptions
 from simhbase.text.jaccard import shingle_sets
@@ -129,6 +129,12 @@ def test_few_texts_below_the_threshold_match_by_their_estimate(preset):
 
     assert matching(0.58) < 0.1
     assert matching(0.7) > 0.93
+
+
+def unpack(packed: np.ndarray, bits: int) -> np.ndarray:
+    """Slots, bit by bit: uint8 (n, bytes) -> (n, slots)."""
+    slots = np.unpackbits(packed, axis=1).reshape(len(packed), -1, bits)
+    return slots @ (1 << np.arange(bits - 1, -1, -1))
 
 
 @pytest.mark.parametrize("bits", BITS)

@@ -132,6 +132,6 @@ def test_a_sketch_tells_how_many_features_its_text_has():
     assert sketching.features(damaged).max() == COUNTED
     plain = MinHashScheme(SHORT.index_scheme.bands, SketchParameters(256), 0.5)
     assert (
-        banding.segments(plain.bands, sketching.slots_of(fingerprints.sketches), 8)
+        banding.segments(plain.bands, fingerprints.sketches[:, : sketching.signature_bytes], 8)
         == SHORT.index_scheme._segments(fingerprints)
     ).all()
