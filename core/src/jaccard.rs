@@ -30,7 +30,7 @@ impl Sets {
         (0..self.ends.len()).map(|number| self.get(number))
     }
 
-    fn get(&self, number: usize) -> &[u64] {
+    pub fn get(&self, number: usize) -> &[u64] {
         let begin = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.features[begin..self.ends[number]]
     }

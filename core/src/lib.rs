@@ -353,14 +353,34 @@ impl Pipeline {
     /// The sets of the features of texts.
     fn sets(&self, py: Python<'_>, texts: List<'_, '_>) -> PyResult<Sets> {
         let texts = read(texts)?;
-        let mut sets = jaccard::Sets::default();
-        self.with_scratch(py, texts.characters(), |scratch| {
-            for text in texts.iter() {
-                self.of.extract(text, scratch);
-                sets.add(scratch.features.digests.iter().map(|digest| digest[0]));
-            }
+        Ok(Sets(self.with_scratch(py, texts.characters(), |scratch| self.sets_of(&texts, scratch))?))
+    }
+
+    /// Jaccard similarity of pairs of texts, given by their numbers (int64 each): float64. Of two without features 1 if
+    /// they are equal.
+    fn similarity<'py>(
+        &self,
+        py: Python<'py>,
+        texts: List<'_, '_>,
+        left: PyBuffer<i64>,
+        right: PyBuffer<i64>,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
+        let texts = read(texts)?;
+        let (left, right) = (left.to_vec(py)?, right.to_vec(py)?);
+        let found = self.with_scratch(py, texts.characters(), |scratch| {
+            let (sets, texts) = (self.sets_of(&texts, scratch), texts.iter().collect::<Vec<_>>());
+            let of_pair = |(&one, &other): (&i64, &i64)| {
+                let (one, other) = (one as usize, other as usize);
+                let is_bare = sets.get(one).is_empty() && sets.get(other).is_empty();
+                if is_bare && texts[one] == texts[other] {
+                    1.0
+                } else {
+                    sets.similarity(one, other)
+                }
+            };
+            left.iter().zip(&right).map(of_pair).collect::<Vec<_>>()
         })?;
-        Ok(Sets(sets))
+        Ok(array(py, &found))
     }
 
     /// Of pairs of texts, given by their numbers (int64 each), the share of the first's characters that the second has:
@@ -393,6 +413,15 @@ impl Pipeline {
 }
 
 impl Pipeline {
+    fn sets_of(&self, texts: &Texts, scratch: &mut Scratch) -> jaccard::Sets {
+        let mut sets = jaccard::Sets::default();
+        for text in texts.iter() {
+            self.of.extract(text, scratch);
+            sets.add(scratch.features.digests.iter().map(|digest| digest[0]));
+        }
+        sets
+    }
+
     fn with_scratch<T: Send>(
         &self,
         py: Python<'_>,

@@ -99,8 +99,10 @@ class DedupFiles:
 
     def note_stored(self, found: Sequence[Duplicate]) -> None:
         """Write duplicates of stored documents, whose texts are unknown. These are not spooled."""
-        self._write("duplicates", map(duplicate_line, found))
-        self._write("evidence", map(evidence_line, found, repeat(self._stored_rule)))
+        if "duplicates" in self._files:
+            self._files["duplicates"].write(map(duplicate_line, found))
+        if "evidence" in self._files:
+            self._files["evidence"].write(map(evidence_line, found, repeat(self._stored_rule)))
 
     def ids(self, documents: Sequence[int]) -> list[str]:
         return [each.decode() for each in self._ids.read(documents)]
@@ -119,7 +121,7 @@ class DedupFiles:
                 lines = spool.read(chunk.tolist())
                 if self._count_field is not None:
                     lines = list(map(counted_line, lines, repeat(self._count_field), sizes[chunk].tolist()))
-                self._write("unique", lines)
+                self._files["unique"].write(lines)
         for chunk in _chunks(~grouped.unique) if self._files.keys() - {"unique"} else ():
             self._write_duplicates(grouped, chunk)
 
@@ -130,10 +132,11 @@ class DedupFiles:
             names = self._sources.read(places[:, 0].tolist())
             columns += [each.decode("utf-8", "surrogateescape") for each in names], places[:, 1].tolist()
         duplicates = list(map(Duplicate, *columns))
-        self._write("duplicates", map(duplicate_line, duplicates))
+        if "duplicates" in self._files:
+            self._files["duplicates"].write(map(duplicate_line, duplicates))
         if "evidence" in self._files:
             texts = self._compared(chunk, grouped.representative[chunk])
-            self._write("evidence", map(evidence_line, duplicates, repeat(self._rule), texts))
+            self._files["evidence"].write(map(evidence_line, duplicates, repeat(self._rule), texts))
 
     def _compared(self, left: Numbers, right: Numbers) -> Iterator[ComparedTexts | None]:
         # One pair at a time: texts may be long.
@@ -144,10 +147,6 @@ class DedupFiles:
         for one, other, jaccard in zip(left.tolist(), right.tolist(), similarity, strict=True):
             removed, kept = self._texts.read([one, other])
             yield ComparedTexts(removed, kept, jaccard, self._texts.variants)
-
-    def _write(self, option: str, lines: Iterator[bytes] | Sequence[bytes]) -> None:
-        if file := self._files.get(option):
-            file.write(lines)
 
 
 def columns_of(

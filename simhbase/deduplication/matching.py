@@ -40,10 +40,8 @@ from simhbase.profile.profile import (
     with_corpus_defaults,
     without_sketches,
 )
-from simhbase.text.containment import containment, is_measured
 from simhbase.text.difference import repeats_itself
 from simhbase.text.feature_extractor import FeatureExtractor
-from simhbase.text.jaccard import similarity
 
 BYTES_AT_ONCE = 1 << 19  # of texts compared at once; their shingles take dozens of times as much
 
@@ -127,7 +125,7 @@ class MatchCriteria:
             reason = f"must be above 0, up to 1, not {share!r}"
         elif not least:
             reason = "needs texts that are compared, and a minimum similarity of 0 compares none"
-        elif not is_measured(self.profile.shingles):
+        elif not self.profile.shingles.measures_containment:
             reason = "needs longer texts than the profile short is for: a changed word breaks all their runs"
         elif chains:
             reason = "needs one document that the others are compared with, which chains do not have"
@@ -217,7 +215,7 @@ class SpooledTexts:
         left: Numbers,
         right: Numbers,
         more: Sequence[str] = (),
-        measure: Measure = similarity,
+        measure: Measure = FeatureExtractor.similarity,
     ) -> NDArray[np.float64]:
         """Exact Jaccard similarity of m pairs of texts, or another measure: positions (m,) -> float64 (m,).
         more: further texts, not on disk, at the positions from `count` on."""
@@ -231,18 +229,20 @@ class SpooledTexts:
     def containment(self, left: Numbers, right: Numbers) -> NDArray[np.float64] | None:
         """Share of the characters of each left text that the right one has, of m pairs: positions (m,) ->
         float64 (m,). None if the profile measures none."""
-        if not is_measured(self._extractor.options):
+        if not self._extractor.options.measures_containment:
             return None
         found = np.ones(len(left))
         different = (self.digests[left] != self.digests[right]).any(axis=1)
-        found[different] = self.similarity(left[different], right[different], measure=containment)
+        found[different] = self.similarity(
+            left[different], right[different], measure=FeatureExtractor.containment
+        )
         return found
 
     def _contains(self, kept: Numbers, removed: Numbers) -> NDArray[np.bool_]:
         """Whether the kept text of each of m pairs has enough of the removed one: bool (m,)."""
         assert self.min_containment is not None
         enough: NDArray[np.bool_] = (
-            self.similarity(removed, kept, measure=containment) >= self.min_containment
+            self.similarity(removed, kept, measure=FeatureExtractor.containment) >= self.min_containment
         )
         return enough
 

@@ -137,28 +137,25 @@ class CandidateGraph:
                 _append(lists.values, ends, right, left)
         return cls(fingerprint, lists, members, Crowds(drawers, count, near) if drawers else None)
 
-    def batches(self, most: int, wanted: Callable[[Numbers], NDArray[np.bool_]]) -> Iterator[Numbers]:
+    def batches(self, most: int, chosen: Choice | None = None) -> Iterator[Numbers]:
         """The m positions in order, in batches of at most `most` documents and candidates, at least one
-        document. wanted: which of some documents still ask for their candidates, bool (d,), when their batch
-        is made. The others are left out."""
+        document. chosen: tells which pairs are kept when their batch is made; documents that would not be
+        paired with themselves are left out. None: keep all."""
         begin, ahead = 0, most
         while begin < len(self.fingerprint):
             documents = np.arange(begin, min(begin + ahead, len(self.fingerprint)))
-            asking = documents[wanted(documents)]
-            ends = np.cumsum(self._amounts(self.fingerprint[asking]))
+            asking = documents if chosen is None else documents[chosen(documents, documents)]
+            fingerprints = self.fingerprint[asking]
+            candidates = self.members.lengths(self.near.joined(fingerprints))
+            amounts = 1 + self.near.totals(candidates, fingerprints)
+            if self.crowds is not None:
+                amounts += self.crowds.amounts(fingerprints)
+            ends = np.cumsum(amounts)
             count = max(int(np.searchsorted(ends, most, side="right")), 1)
             if len(asking):
                 yield asking[:count]
             begin = int(asking[count]) if count < len(asking) else begin + ahead
             ahead = min(2 * count + _LEAST_AHEAD, most)
-
-    def _amounts(self, fingerprints: Numbers) -> NDArray[np.int64]:
-        """One and the candidates of documents with these fingerprints: (f,)."""
-        candidates = self.members.lengths(self.near.joined(fingerprints))
-        amounts = 1 + self.near.totals(candidates, fingerprints)
-        if self.crowds is not None:
-            amounts += self.crowds.amounts(fingerprints)
-        return amounts
 
     def later_pairs(self, documents: Numbers, chosen: Choice) -> Positions:
         """Pairs of each document and those of its candidates that come after it, by document, each once.

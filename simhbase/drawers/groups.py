@@ -217,11 +217,7 @@ def groups(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
         return are_apart
 
     candidates = matcher.candidates(values.first, connect if matcher.exact is None else None)
-
-    def everyone(documents: Numbers) -> NDArray[np.bool_]:
-        return np.ones(len(documents), dtype=np.bool_)
-
-    for batch in candidates.batches(COMPARED_AT_ONCE, everyone):
+    for batch in candidates.batches(COMPARED_AT_ONCE):
         candidates.leave_out_connected(batch, root)
         left, right = candidates.later_pairs(batch, apart)
         near = matcher.similarity(values.first, left, right) >= matcher.least
@@ -278,11 +274,8 @@ def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.
         are_free: NDArray[np.bool_] = leader[right] == right
         return are_free
 
-    def leads(chosen: Numbers) -> NDArray[np.bool_]:
-        return free(chosen, chosen)
-
     at_once = PAIRS_AT_ONCE if matcher.exact is None else COMPARED_AT_ONCE
-    for leading in candidates.batches(at_once, leads):
+    for leading in candidates.batches(at_once, free):
         left, right = candidates.later_pairs(leading, free)
         found = matcher.similarity(documents, left, right)
         near = found >= matcher.least

@@ -116,15 +116,11 @@ class SketchParameters:
         chance = 2.0**-self.bits
         return max(0.0, ((1 - mismatches / self.slots) - chance) / (1 - chance))
 
+    @lru_cache  # noqa: B019  # few parameters are used, and they are small
     def most_mismatches(self, similarity: float) -> int:
         """Largest number of mismatching slots with at least this estimated similarity."""
-        return _most_mismatches(self, similarity)
-
-
-@lru_cache
-def _most_mismatches(sketching: SketchParameters, similarity: float) -> int:
-    counts = range(sketching.slots + 1)
-    return bisect_right(counts, -similarity, key=lambda count: -sketching.similarity_of(count)) - 1
+        counts = range(self.slots + 1)
+        return bisect_right(counts, -similarity, key=lambda count: -self.similarity_of(count)) - 1
 
 
 @lru_cache

@@ -12,10 +12,8 @@ from simhbase.fingerprint.batch import FingerprintBatch, to_int
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.model.values import Comparison, Fingerprint, Stretch
 from simhbase.profile.profile import Profile, given_parameters, make_profile
-from simhbase.text.containment import containment, is_measured
 from simhbase.text.difference import difference, notes
 from simhbase.text.feature_extractor import FeatureExtractor
-from simhbase.text.jaccard import similarity as exact_similarity
 
 _FIRST, _SECOND = np.array([0]), np.array([1])
 _BOTH, _OTHERS = np.array([0, 1]), np.array([1, 0])
@@ -47,10 +45,10 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
     values = [Fingerprint(to_int(value)) for value in found.values]
     one, other = (None if reason else value for value, reason in zip(values, found.reasons, strict=True))
     extractor = FeatureExtractor(profile.shingles)
-    exact = exact_similarity(extractor, [left, right], _FIRST, _SECOND)
+    exact = extractor.similarity([left, right], _FIRST, _SECOND)
     contained = None
-    if is_measured(profile.shingles):
-        of_left, of_right = containment(extractor, [left, right], _BOTH, _OTHERS).tolist()
+    if profile.shingles.measures_containment:
+        of_left, of_right = extractor.containment([left, right], _BOTH, _OTHERS).tolist()
         contained = of_left, of_right
     differ = difference(left, right, variants=profile.variants)
     return Comparison(

@@ -28,10 +28,22 @@ class FeatureExtractor:
     def sets(self, texts: Sequence[str]) -> Sets:
         return self._pipeline.sets(list(texts))
 
+    def similarity(
+        self, texts: Sequence[str], left: NDArray[np.int64], right: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Jaccard similarity of m pairs of texts: positions int64 (m,) -> float64 (m,). If both are shorter
+        than a shingle, 1 for equal texts."""
+        pairs = (np.ascontiguousarray(places, np.int64) for places in (left, right))
+        return np.frombuffer(self._pipeline.similarity(list(texts), *pairs), np.float64)
+
     def containment(
         self, texts: Sequence[str], left: NDArray[np.int64], right: NDArray[np.int64]
-    ) -> bytearray:
-        return self._pipeline.containment(list(texts), left, right)
+    ) -> NDArray[np.float64]:
+        """Share of the characters of each left text that the right one has, of m pairs: positions int64 (m,)
+        -> float64 (m,), 1 for an empty text. White space and boilerplate do not count.
+        core/src/containment.rs has the rules."""
+        pairs = (np.ascontiguousarray(places, np.int64) for places in (left, right))
+        return np.frombuffer(self._pipeline.containment(list(texts), *pairs), np.float64)
 
     def words(self, text: str) -> list[tuple[str, float]]:
         """Words of a text with weights, heaviest first, ties by the words' bytes."""

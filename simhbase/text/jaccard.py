@@ -1,4 +1,4 @@
-"""Exact Jaccard similarity of pairs of texts."""
+"""Sets of the features of texts, and their exact Jaccard similarity."""
 
 from __future__ import annotations
 
@@ -55,15 +55,3 @@ class ShingleSets:
 def shingle_sets(texts: Sequence[str], kind: str = SHINGLES) -> ShingleSets:
     """Feature sets of n texts. kind: see FeatureOptions."""
     return ShingleSets(FeatureExtractor(FeatureOptions(kind=kind)), texts)
-
-
-def similarity(
-    extractor: FeatureExtractor, texts: Sequence[str], left: NDArray[np.int64], right: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Similarity of m pairs of texts: positions int64 (m,) -> float64 (m,). If both are shorter than a
-    shingle, 1 for equal texts."""
-    sets = ShingleSets(extractor, texts)
-    found = sets.similarity(left, right)
-    for pair in np.flatnonzero((sets.sizes[left] == 0) & (sets.sizes[right] == 0)).tolist():
-        found[pair] = texts[left[pair]] == texts[right[pair]]
-    return found

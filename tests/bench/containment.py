@@ -24,7 +24,6 @@ import orjson
 from numpy.typing import NDArray
 
 import simhbase
-from simhbase.text.containment import containment
 from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.features import SHINGLES, FeatureOptions
 from simhbase.text.html import extract_html
@@ -117,7 +116,7 @@ def shares_of(texts: Sequence[str], count: int, chance: Random) -> dict[float | 
     for number, some in queries.items():
         left = np.arange(1, len(some) + 1)
         read = [texts[number], *(text for _, text in some)]
-        shares = containment(extractor, read, left, np.zeros_like(left))
+        shares = extractor.containment(read, left, np.zeros_like(left))
         for (rate, _), share in zip(some, shares.tolist(), strict=True):
             found.setdefault(rate, []).append(share)
     return {rate: np.array(shares) for rate, shares in found.items()}

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from simhbase.profile.profile import make_profile
 from simhbase.text.boilerplate import Boilerplate
-from simhbase.text.containment import containment
 from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.features import SHINGLES, FeatureOptions
 from simhbase.text.variants import CharacterTable
@@ -26,7 +25,7 @@ PLAIN = FeatureOptions(kind=SHINGLES)
 def measured(pairs: list[tuple[str, str]], options: FeatureOptions = PLAIN) -> list[float]:
     texts = [text for pair in pairs for text in pair]
     left = np.arange(0, len(texts), 2)
-    return containment(FeatureExtractor(options), texts, left, left + 1).tolist()
+    return FeatureExtractor(options).containment(texts, left, left + 1).tolist()
 
 
 @example("一二三四五六abcdefg", "一二三四五六abcdefgh")
@@ -41,7 +40,7 @@ def test_both_directions_are_those_of_the_definition(one, other):
 def test_pairs_of_a_batch_do_not_change_each_other(texts, data):
     numbers = st.lists(st.integers(0, len(texts) - 1), min_size=5, max_size=5)
     left, right = np.array(data.draw(numbers)), np.array(data.draw(numbers))
-    together = containment(FeatureExtractor(PLAIN), texts, left, right).tolist()
+    together = FeatureExtractor(PLAIN).containment(texts, left, right).tolist()
     assert together == measured([(texts[one], texts[other]) for one, other in zip(left, right, strict=True)])
 
 

@@ -16,7 +16,6 @@ from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.stored_profile import probes
 from simhbase.profile.profile import Profile
 from simhbase.text.boilerplate import Boilerplate
-from simhbase.text.containment import containment
 from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.features import document_frequencies, tokens
 from simhbase.text.idf import IdfTable
@@ -206,7 +205,7 @@ def compare(chance: Random, corpus: Sequence[str]) -> int:
         reference.similarity(some[one], some[other], size) for one, other in zip(left, right, strict=True)
     ]
     options = profile.shingles
-    assert containment(FeatureExtractor(options), some, left, right).tolist() == [
+    assert FeatureExtractor(options).containment(some, left, right).tolist() == [
         reference.containment(some[one], some[other], options) for one, other in zip(left, right, strict=True)
     ]
     return len(texts)

@@ -57,13 +57,11 @@ class Form:
     """Format of an output file.
 
     rows: converts lines to the lines to write; finish: turns the unfinished file into the final one, given
-    the unfinished file, the final name, and the valid beginning.
+    the unfinished file, the final name, and the valid beginning; None to rename it.
     """
 
     rows: Callable[[Iterable[bytes]], Iterable[bytes]]
-    finish: Callable[[Path, Path, KeptBeginning], None] = lambda written, target, kept: rename(
-        written, target
-    )
+    finish: Callable[[Path, Path, KeptBeginning], None] | None = None
 
 
 LINES = Form(iter)
@@ -165,7 +163,10 @@ class OutputFile:
                 if self._target:
                     os.fsync(self._file.fileno())
                     # Before closing the file releases the lock.
-                    self._form.finish(self._written, self._target, KeptBeginning(self._size, self._crc))
+                    if self._form.finish:
+                        self._form.finish(self._written, self._target, KeptBeginning(self._size, self._crc))
+                    else:
+                        rename(self._written, self._target)
             finally:
                 self._close()
 

@@ -14,7 +14,6 @@ from simhbase.corpus.outputs.csv import csv_form
 from simhbase.corpus.outputs.files import (
     LINES,
     NOTHING,
-    STANDARD_OUTPUT,
     KeptBeginning,
     OutputBusy,
     OutputFile,
@@ -26,7 +25,6 @@ from simhbase.corpus.outputs.files import (
 )
 from simhbase.corpus.outputs.parquet import Types, count_type, is_table_of, parquet_form
 from simhbase.corpus.outputs.trim import Trim, in_one_schema, with_its_id
-from simhbase.corpus.record import Format
 from simhbase.corpus.sources import Sources
 from simhbase.errors import UsageError
 
@@ -36,7 +34,7 @@ _NOT_WRITTEN = {"text": "plain text", "html": "HTML", "warc": "WARC", "arrow": "
 def require_written(unique: str | Path, option: str = "unique") -> None:
     """Raise UsageError if the name of a file of unique documents has the ending of a format that cannot be
     written, or of Parquet if that is unavailable."""
-    file_format = _format(Path(unique))
+    file_format = format_of(Path(unique).name)
     if file_format in _NOT_WRITTEN:
         raise UsageError(
             f"{unique}: JSON lines, rows (.csv, .tsv) and Parquet are written, not "
@@ -71,7 +69,7 @@ def unique_file(
     """A file for unique documents, given as JSON lines, written as CSV or TSV (also compressed), Parquet or
     JSON lines, by its name. count_field: one of theirs that holds counts. The other arguments: see
     OutputFile."""
-    match _format(path):
+    match format_of(path.name):
         case "parquet":
             form = parquet_form(path, partial(_column_types, inputs, count_field))
         case "csv" | "tsv" as found:
@@ -106,7 +104,7 @@ def unique_trim(inputs: Inputs) -> tuple[Trim, Inputs]:
 
 def unique_is_finished(path: Path, kept: KeptBeginning) -> bool:
     """True if a file of unique documents is complete under its final name. Raises OutputFailed."""
-    if _format(path) != "parquet":
+    if format_of(path.name) != "parquet":
         return is_finished(path, kept)
     if not is_table_of(path, kept):
         return False
@@ -115,7 +113,3 @@ def unique_is_finished(path: Path, kept: KeptBeginning) -> bool:
         with suppress(OutputBusy, PartDiffers), cut(part, kept):
             part.unlink()
     return True
-
-
-def _format(path: Path) -> Format | None:
-    return None if path == STANDARD_OUTPUT else format_of(path.name)
