@@ -758,10 +758,11 @@ fn segments<'py>(
 ) -> PyResult<Bound<'py, PyByteArray>> {
     let (bands, end) = (near::Bands { rows, bits }, first + count);
     let bytes = sketches.shape().last().copied().unwrap_or(0);
-    if sketches.dimensions() != 2 || bytes == 0 || 8 * bytes < end * rows * bits {
+    let is_empty = sketches.item_count() == 0;
+    if sketches.dimensions() != 2 || !is_empty && 8 * bytes < end * rows * bits {
         return Err(PyValueError::new_err("sketches must be rows that hold the slots of all bands"));
     }
-    let rows = numbers_in(&sketches)?.chunks_exact(bytes);
+    let rows = numbers_in(&sketches)?.chunks_exact(bytes.max(1));
     let of_all = || rows.flat_map(|row| (first..end).map(|band| bands.segment(row, band))).collect::<Vec<_>>();
     Ok(array(py, &work(py, of_all)?))
 }

@@ -164,6 +164,8 @@ def _bands_for_corpus(least: float, slots: int) -> Bands:
 class SpooledTexts:
     """Texts on disk, their exact similarity and their containment. least: minimum similarity of matches, 0 if
     they do not depend on it; min_containment: of a removed text in the kept one, None if it does not count.
+
+    digests: of the texts, uint64 (n, 2), read from disk when they are indexed.
     """
 
     def __init__(
@@ -172,6 +174,7 @@ class SpooledTexts:
         self.least, self.min_containment = least, min_containment
         self._texts = Spool(folder)
         self._digests = SpooledRows(folder, np.empty((0, 2), dtype=np.uint64))
+        self.digests = cast(NDArray[np.uint64], self._digests)
         self.variants = profile.variants
         self._extractor = FeatureExtractor(profile.shingles)
 
@@ -197,11 +200,6 @@ class SpooledTexts:
         contains = None if self.min_containment is None else self._contains
         return ExactSimilarity(self.least, self.digests, self.similarity, contains)
 
-    @property
-    def digests(self) -> NDArray[np.uint64]:
-        """Digests of the texts: uint64 (n, 2), read from disk when they are indexed."""
-        return cast(NDArray[np.uint64], self._digests)
-
     def read(self, numbers: Sequence[int]) -> list[str]:
         return [text.decode(errors="surrogatepass") for text in self._texts.read(numbers)]
 
@@ -223,7 +221,9 @@ class SpooledTexts:
         sizes = self._sizes(left, more) + self._sizes(right, more)
         for chunk in bounded_slices(sizes, BYTES_AT_ONCE):
             wanted, places = np.unique([left[chunk], right[chunk]], return_inverse=True)
-            found[chunk] = measure(self._extractor, self._read(wanted, more), *places.reshape(2, -1))
+            here, others = np.split(wanted, [np.searchsorted(wanted, self.count)])
+            texts = self.read(here.tolist()) + [more[number] for number in (others - self.count).tolist()]
+            found[chunk] = measure(self._extractor, texts, *places.reshape(2, -1))
         return found
 
     def containment(self, left: Numbers, right: Numbers) -> NDArray[np.float64] | None:
@@ -253,7 +253,3 @@ class SpooledTexts:
         sizes[here] = self._texts.sizes(numbers[here])
         sizes[~here] = [len(more[number]) for number in (numbers[~here] - self.count).tolist()]
         return sizes
-
-    def _read(self, numbers: NDArray[np.int64], more: Sequence[str]) -> list[str]:
-        here, others = np.split(numbers, [np.searchsorted(numbers, self.count)])
-        return self.read(here.tolist()) + [more[number] for number in (others - self.count).tolist()]

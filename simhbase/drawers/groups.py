@@ -145,19 +145,20 @@ class Matcher:
         mismatches = pair_mismatches(sketching, sketches, left, sketches, right)
         return self.scheme.distances(far, mismatches), sketching.similarity(mismatches)
 
-    def similarity(self, documents: Numbers, left: Numbers, right: Numbers) -> NDArray[np.float64]:
-        """Exact similarity of pairs of positions in `documents`: float64 (m,); 1 if none is required."""
+    def similar(
+        self, documents: Numbers, left: Numbers, right: Numbers
+    ) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
+        """Those pairs of positions in `documents` whose texts are similar enough, and their exact similarity:
+        (m,) three times. All, and 1, if none is required."""
         if self.exact is None:
-            return np.ones(len(left))
-        return self.exact.similarity(documents[left], documents[right])
+            return left, right, np.ones(len(left))
+        found = self.exact.similarity(documents[left], documents[right])
+        near = found >= self.exact.least
+        return left[near], right[near], found[near]
 
     def at_least(self, least: float) -> Matcher:
         """The same with another minimum similarity of texts."""
         return replace(self, exact=None if self.exact is None else replace(self.exact, least=least))
-
-    @property
-    def least(self) -> float:
-        return 0.0 if self.exact is None else self.exact.least
 
     def _chosen(self, documents: Numbers) -> FingerprintBatch:
         values, sketches = self.fingerprints.values, self.fingerprints.sketches
@@ -220,8 +221,8 @@ def groups(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     for batch in candidates.batches(COMPARED_AT_ONCE):
         candidates.leave_out_connected(batch, root)
         left, right = candidates.later_pairs(batch, apart)
-        near = matcher.similarity(values.first, left, right) >= matcher.least
-        root = merge_components(root, left[near], right[near])
+        left, right, _ = matcher.similar(values.first, left, right)
+        root = merge_components(root, left, right)
     representative = values.first[root[values.inverse]]
     if order is not None:
         rank = np.empty_like(order)
@@ -276,10 +277,7 @@ def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.
 
     at_once = PAIRS_AT_ONCE if matcher.exact is None else COMPARED_AT_ONCE
     for leading in candidates.batches(at_once, free):
-        left, right = candidates.later_pairs(leading, free)
-        found = matcher.similarity(documents, left, right)
-        near = found >= matcher.least
-        left, right, found = left[near], right[near], found[near]
+        left, right, found = matcher.similar(documents, *candidates.later_pairs(leading, free))
         if contains is None:
             _assign(leader, left, right)
         else:

@@ -252,7 +252,8 @@ def distinct(fingerprints: NDArray[np.uint64]) -> Distinct:
 
 def distances(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """Differing bits between fingerprints, pair by pair: uint64 (m,) or (m, 2) twice -> uint8 (m,)."""
-    return _popcount(_words(a ^ b))
+    differing: NDArray[np.uint8] = np.bitwise_count(a ^ b)
+    return differing if differing.ndim == 1 else differing[:, 0] + differing[:, 1]
 
 
 def _words(fingerprints: NDArray[np.uint64]) -> Words:

@@ -46,10 +46,8 @@ def near_pairs(matcher: Matcher) -> Iterator[MeasuredPairs]:
     for pairs in matcher.distinct_pairs(values.first):
         for start in range(0, len(pairs.left), _AT_ONCE):
             left, right = pairs.left[start : start + _AT_ONCE], pairs.right[start : start + _AT_ONCE]
-            exact = matcher.similarity(values.first, left, right)
-            near = exact >= matcher.least
-            exact = exact[near]
-            for one, other, pair in copies.of(left[near], right[near]):
+            firsts, others, exact = matcher.similar(values.first, left, right)
+            for one, other, pair in copies.of(firsts, others):
                 yield measured(one, other, exact[pair])
 
 

@@ -41,7 +41,8 @@ class Spool:
 
     def close(self) -> None:
         self._places.close()
-        _close(self._file)
+        with suppress(OSError):  # closing flushes again, which fails on a full disk
+            self._file.close()
 
     def append(self, values: Iterable[bytes]) -> None:
         values = list(values)
@@ -91,7 +92,8 @@ class SpooledRows:
 
     def close(self) -> None:
         if self._file:
-            _close(self._file)
+            with suppress(OSError):  # as above
+                self._file.close()
 
     def append(self, rows: NDArray[Any]) -> None:
         self._count += len(rows)
@@ -136,11 +138,6 @@ class SpooledRows:
 def _file(folder: Path) -> BinaryIO:
     with _failing_clearly(folder):
         return cast(BinaryIO, TemporaryFile(dir=folder))
-
-
-def _close(file: BinaryIO) -> None:
-    with suppress(OSError):  # closing flushes again, which fails on a full disk
-        file.close()
 
 
 @contextmanager

@@ -161,6 +161,12 @@ def test_texts_share_a_segment_where_all_slots_of_the_band_agree(bits, name):
     assert len(set(a.tolist())) == chosen.number
 
 
+def test_no_sketches_have_no_segments_and_short_ones_are_refused():
+    assert banding.segments(Bands(4, 4), np.empty((0, 0), np.uint8), 8).shape == (0, 4)
+    with pytest.raises(ValueError, match="hold the slots of all bands"):
+        banding.segments(Bands(4, 4), np.zeros((2, 15), np.uint8), 8)
+
+
 def test_different_sketches_have_different_fingerprints():
     sketch = np.random.default_rng(3).integers(0, 256, 128, dtype=np.uint8)
     one_bit_off = np.concatenate([sketch[np.newaxis], sketch ^ np.diag(np.full(128, 128, np.uint8))])
