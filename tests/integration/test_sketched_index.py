@@ -5,6 +5,7 @@ import random
 import threading
 import time
 import tracemalloc
+from dataclasses import astuple, replace
 from secrets import token_hex
 
 import numpy as np
@@ -293,8 +294,9 @@ def test_a_similarity_cannot_be_asked_of_an_index_without_sketches_nor_bits_of_m
 
 def test_a_pipeline_that_makes_other_sketches_is_refused(monkeypatch, tmp_path):
     simhbase.open(f"rocksdb:{tmp_path}/store", create=MINHASH).close()
-    other = property(lambda sketching: (sketching.slots, sketching.bits, 1, False, False))
-    monkeypatch.setattr("simhbase.fingerprint.minhash.SketchParameters.parameters", other)
+    monkeypatch.setattr(
+        "simhbase.fingerprint.pipeline.astuple", lambda sketching: astuple(replace(sketching, seed=1))
+    )
     with (
         simhbase.open(f"rocksdb:{tmp_path}/store") as index,
         pytest.raises(ProfileMismatch, match="fixed text 1"),

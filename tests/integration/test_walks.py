@@ -131,7 +131,7 @@ CEILINGS = {
     "find": 59,
     "claim": 102,
     "load": 280,
-    "dedup": 279,
+    "dedup": 251,
     "tables create": 74,
     "migrate": 149,
     "check": 103,
