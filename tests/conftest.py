@@ -39,8 +39,13 @@ TOGETHER = (
 )  # of which each has its own process, which starts what the tests run on
 # For so few rows, Java's better compiler takes as long as all the rest.
 QUICKLY_COMPILED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-# PySpark leaves its connections to Java to the garbage collector, and compares versions by distutils.
-OF_PYSPARK = ("unclosed <socket:ResourceWarning", "(The )?distutils:DeprecationWarning")
+# PySpark leaves its connections to Java to the garbage collector, compares versions by distutils (3.5), and
+# says so of pandas 3 (4).
+OF_PYSPARK = (
+    "unclosed <socket:ResourceWarning",
+    "(The )?distutils:DeprecationWarning",
+    "PySpark does not yet fully support pandas:FutureWarning",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

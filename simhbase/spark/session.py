@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -17,6 +18,8 @@ def session_of(
     if (running := SparkSession.getActiveSession()) is not None:
         yield running
         return
+    # PySpark 4 says this of pandas 3 wherever it asks for it. Tasks hand Arrow's batches over, not pandas.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     builder = SparkSession.builder.appName(name).config("spark.ui.showConsoleProgress", "false")
     if master is not None:
         builder = builder.master(master)
