@@ -117,26 +117,26 @@ if TYPE_CHECKING:
     from simhbase.loads.load import LoadReport as LoadReport
     from simhbase.loads.load import load as load
     from simhbase.metrics import Metrics as Metrics
+    from simhbase.model.explanations import Comparison as Comparison
+    from simhbase.model.explanations import Explanation as Explanation
     from simhbase.model.frames import ClaimList as ClaimList
     from simhbase.model.frames import LookupList as LookupList
+    from simhbase.model.groups import Group as Group
+    from simhbase.model.groups import Member as Member
+    from simhbase.model.groups import Pair as Pair
+    from simhbase.model.statistics import Stats as Stats
+    from simhbase.model.stored import Met as Met
+    from simhbase.model.stored import Muted as Muted
+    from simhbase.model.stored import StoredDocument as StoredDocument
+    from simhbase.model.stored import StoredPage as StoredPage
     from simhbase.model.values import AddReport as AddReport
     from simhbase.model.values import Claim as Claim
-    from simhbase.model.values import Comparison as Comparison
     from simhbase.model.values import Document as Document
-    from simhbase.model.values import Explanation as Explanation
     from simhbase.model.values import Fingerprint as Fingerprint
-    from simhbase.model.values import Group as Group
     from simhbase.model.values import Lookup as Lookup
     from simhbase.model.values import Match as Match
-    from simhbase.model.values import Member as Member
-    from simhbase.model.values import Met as Met
-    from simhbase.model.values import Muted as Muted
-    from simhbase.model.values import Pair as Pair
     from simhbase.model.values import Query as Query
     from simhbase.model.values import Rejected as Rejected
-    from simhbase.model.values import Stats as Stats
-    from simhbase.model.values import StoredDocument as StoredDocument
-    from simhbase.model.values import StoredPage as StoredPage
     from simhbase.online.async_client import AsyncClient as AsyncClient
     from simhbase.online.client import Client as Client
     from simhbase.online.shared import SharedLookups as SharedLookups
@@ -183,8 +183,11 @@ _NAMES = {
     "deduplication.match": "match",
     "deduplication.pairs": "CorpusPairs pairs",
     "metrics": "Metrics",
-    "model.values": "AddReport Claim Comparison Document Explanation Fingerprint Group Lookup Match Member "
-    "Met Muted Pair Query Rejected Stats StoredDocument StoredPage",
+    "model.explanations": "Comparison Explanation",
+    "model.groups": "Group Member Pair",
+    "model.statistics": "Stats",
+    "model.stored": "Met Muted StoredDocument StoredPage",
+    "model.values": "AddReport Claim Document Fingerprint Lookup Match Query Rejected",
     "online.async_client": "AsyncClient",
     "online.client": "Client",
     "online.shared": "SharedLookups",
@@ -202,7 +205,8 @@ __all__ = sorted([*_HOMES, *_MODULES])
 _HOMES["open"] = ("simhbase.index", "open_index")
 _ON_WINDOWS = {
     f"simhbase.{home}"
-    for home in ("errors", "model.frames", "model.values", "online.async_client", "online.client")
+    for home in _NAMES
+    if home in ("errors", "online.async_client", "online.client") or home.startswith("model.")
 }
 
 

@@ -20,10 +20,10 @@ from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
+from simhbase.index.claims import TIMEOUT, claim
 from simhbase.index.claims import batch as claim_batch
-from simhbase.index.claims import claim
 from simhbase.index.claims.batch import ClaimBatch, ClaimContext, ClaimKind, Recent, Waiting
-from simhbase.index.claims.claim import TIMEOUT, Claimed, QueuedClaims, claim_all
+from simhbase.index.claims.claim import Claimed, QueuedClaims, claim_all
 from simhbase.index.writer import DocumentBatch, HintingWriter
 from simhbase.model.values import Claim
 from simhbase.stores.checked import unchecked

@@ -19,7 +19,8 @@ from simhbase.index.scoped import StoreOfScopes
 from simhbase.index.scopes import noted_scopes
 from simhbase.index.writer import remove_older
 from simhbase.model.moment import milliseconds
-from simhbase.model.values import Moment, Stats
+from simhbase.model.statistics import Stats
+from simhbase.model.values import Moment
 from simhbase.process.interrupt import defer_interrupts
 from simhbase.process.progress import Progress, counting, no_progress
 

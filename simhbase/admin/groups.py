@@ -16,7 +16,9 @@ from simhbase.admin.spooled import OfStored, spool_documents
 from simhbase.drawers.groups import Groups, groups, stars
 from simhbase.errors import UsageError
 from simhbase.index import Index
-from simhbase.model.values import Group, Member, Met, Moment
+from simhbase.model.groups import Group, Member
+from simhbase.model.stored import Met
+from simhbase.model.values import Moment
 from simhbase.process.progress import Progress
 from simhbase.process.slices import bounded_slices
 

@@ -9,7 +9,8 @@ from simhbase.admin.spooled import OfStored, spool_documents
 from simhbase.drawers.groups import Matcher
 from simhbase.drawers.pairs import near_pairs, pairs_of
 from simhbase.index import Index
-from simhbase.model.values import Moment, Pair
+from simhbase.model.groups import Pair
+from simhbase.model.values import Moment
 from simhbase.process.progress import Progress
 
 

@@ -15,7 +15,8 @@ from simhbase.index import Index
 from simhbase.index.reader import DRAWER_LIMIT, expired_before, live_entries
 from simhbase.index.rows import SALTS, document_ranges, listed_sketch, parse_listing
 from simhbase.index.writer import batch_of, known_in
-from simhbase.model.values import DrawerStats, Size, Stats
+from simhbase.model.statistics import DrawerStats, Stats
+from simhbase.model.values import Size
 from simhbase.stores.base import FINGERPRINT_BYTES, Store
 
 SAMPLED = 10_000  # documents of a scope, from which all are estimated

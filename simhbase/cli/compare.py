@@ -15,7 +15,7 @@ from simhbase.cli.options import command, option, profile_options, scope_option,
 from simhbase.cli.output import Output, json_option
 from simhbase.cli.queries import print_explanations
 from simhbase.errors import NoFingerprint, UsageError
-from simhbase.model.values import Comparison, Explanation, Stretch
+from simhbase.model.explanations import Comparison, Explanation, Stretch
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs

@@ -10,8 +10,8 @@ import click
 
 from simhbase.cli.options import command, option, scope_option, since_option, store_option, tag_option
 from simhbase.cli.output import Output, closeness, local_time, message, results_option, times_met
+from simhbase.model.groups import Group
 from simhbase.model.moment import since_epoch
-from simhbase.model.values import Group
 from simhbase.process.progress import show_progress
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from simhbase.cli.options import command, scope_option, since_option, store_option, tag_option
 from simhbase.cli.output import Output, results_option, times_met
-from simhbase.model.values import StoredDocument
+from simhbase.model.stored import StoredDocument
 
 
 @command(

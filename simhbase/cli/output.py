@@ -13,13 +13,15 @@ from dataclasses import asdict, fields
 from datetime import datetime
 from functools import wraps
 from itertools import chain
-from typing import Any, ClassVar, NoReturn, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, TextIO, TypeVar
 
 import click
 
 from simhbase.errors import OutputFailed, UsageError
-from simhbase.model.values import Met
 from simhbase.process.logs import printable
+
+if TYPE_CHECKING:
+    from simhbase.model.stored import Met
 
 Record = TypeVar("Record")
 

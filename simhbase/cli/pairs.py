@@ -19,8 +19,8 @@ from simhbase.cli.options import (
 )
 from simhbase.cli.output import Output, results_option
 from simhbase.errors import UsageError
+from simhbase.model.groups import Pair
 from simhbase.model.thresholds import SIMILAR
-from simhbase.model.values import Pair
 from simhbase.process.progress import show_progress
 
 if TYPE_CHECKING:

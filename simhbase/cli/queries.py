@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from simhbase.cli.inputs import or_stdin, with_console
 from simhbase.cli.output import Output, closeness, message, table
 from simhbase.corpus.names import STDIN
-from simhbase.model.values import Explanation, Lookup
+from simhbase.model.values import Lookup
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
     from simhbase.corpus.rejects import Rejects
     from simhbase.jobs.answers import Answer, AnsweredQueries
+    from simhbase.model.explanations import Explanation
 
 
 def documents_as_queries(inputs: Inputs, *, others: bool) -> Inputs:

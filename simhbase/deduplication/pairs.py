@@ -28,7 +28,7 @@ from simhbase.errors import BadInput
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.pipeline import ChunkFingerprinter, without_repeats
 from simhbase.model.frames import Documents, Texts
-from simhbase.model.values import Pair
+from simhbase.model.groups import Pair
 from simhbase.process.progress import Progress
 from simhbase.process.slices import Numbers
 from simhbase.process.spool import Spool, SpooledRows

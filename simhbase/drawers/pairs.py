@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from simhbase.drawers.groups import Matcher
 from simhbase.drawers.join import Distinct, sharing_batches
 from simhbase.drawers.scheme import Distances
-from simhbase.model.values import Pair
+from simhbase.model.groups import Pair
 from simhbase.process.slices import Numbers
 
 _AT_ONCE = 1 << 16

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from simhbase.index import rows
 from simhbase.index.rows import parse_document
 from simhbase.model.moment import at
-from simhbase.model.values import Claim, Met
+from simhbase.model.stored import Met
+from simhbase.model.values import Claim
 from simhbase.stores.arrays import after_prefix
 from simhbase.stores.base import MET, Cell, Records, Row, Store
 

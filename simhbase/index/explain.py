@@ -19,8 +19,9 @@ from simhbase.index.reader import Led, Reader, expired_before, led_to, sketches_
 from simhbase.index.rows import PendingCell
 from simhbase.index.tags import required_tags
 from simhbase.index.writer import Known, known
+from simhbase.model.explanations import Candidate, Drawer, Explanation, Verdict
 from simhbase.model.moment import milliseconds
-from simhbase.model.values import Candidate, Drawer, Explanation, Fingerprint, Match, Query, Verdict
+from simhbase.model.values import Fingerprint, Match, Query
 from simhbase.stores.base import DrawerRows, HintingStore, Store
 
 MOST_CANDIDATES = 100

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import replace
@@ -12,7 +11,7 @@ from itertools import islice, starmap
 from operator import index
 from time import monotonic
 from types import TracebackType
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +21,7 @@ from simhbase.errors import PermanentError, ReadOnly, ShortTexts, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import rows
-from simhbase.index.claims.batch import NO_LOAD, ClaimKind, LoadRun
-from simhbase.index.claims.claim import TIMEOUT, Claimed, Claimer, QueuedClaims, claimer_for
-from simhbase.index.claims.selection import annotations_of, duplicates_of
+from simhbase.index.claims import TIMEOUT
 from simhbase.index.counts import counts_of, note_pairs
 from simhbase.index.mute import Hidden, MuteList, Name, require_valid
 from simhbase.index.reader import (
@@ -38,7 +35,6 @@ from simhbase.index.reader import (
     sketches_of,
 )
 from simhbase.index.rows import Entry
-from simhbase.index.scopes import Scope
 from simhbase.index.stored_profile import StoredProfile
 from simhbase.index.tags import Tags, required_tags, tags_of
 from simhbase.index.writer import (
@@ -68,27 +64,30 @@ from simhbase.model.frames import (
     text_rows,
 )
 from simhbase.model.moment import at, milliseconds, milliseconds_to_come
+from simhbase.model.stored import Met, Muted, StoredDocument, StoredPage
 from simhbase.model.values import (
     AddReport,
     Claim,
     ClaimMode,
-    Comparison,
     Document,
-    Explanation,
     Fingerprint,
     Lookup,
     Match,
-    Met,
     Moment,
-    Muted,
     Query,
     Rejected,
-    StoredDocument,
-    StoredPage,
 )
 from simhbase.process.progress import Progress, counting, length, no_progress
 from simhbase.profile.profile import SHORT, TABLE_BITS
 from simhbase.stores.base import Access, Store
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from simhbase.index.claims.batch import ClaimKind, LoadRun
+    from simhbase.index.claims.claim import Claimed, Claimer, QueuedClaims
+    from simhbase.index.scopes import Scope
+    from simhbase.model.explanations import Comparison, Explanation
 
 Value = TypeVar("Value")
 
@@ -281,6 +280,8 @@ class Index(AbstractContextManager["Index"]):
     @cached_property
     def claimer(self) -> Claimer:
         """The claimer of claim and claim_many. Raises ReadOnly."""
+        from simhbase.index.claims.claim import claimer_for
+
         _ = self.writer
         scheme, counts = self.profile.index_scheme, self.counts
         return claimer_for(self.store, scheme, self.clock, self._count, counts=counts)
@@ -366,6 +367,8 @@ class Index(AbstractContextManager["Index"]):
     def _annotations(
         self, ids: Sequence[str], fingerprints: FingerprintBatch, bounds: Bounds
     ) -> list[Lookup]:
+        from simhbase.index.claims.selection import annotations_of
+
         return annotations_of(self.reader, ids, fingerprints, bounds)
 
     async def aclaim(
@@ -395,6 +398,8 @@ class Index(AbstractContextManager["Index"]):
         return request.future
 
     def _claim_request(self, rows: Sequence[GivenRow], timeout: float) -> QueuedClaims:
+        from simhbase.index.claims.claim import QueuedClaims
+
         tags = _tags(row.tags for row in rows)
         found = self._fingerprinted(rows)
         ids = [row.id or "" for row in rows]
@@ -403,6 +408,8 @@ class Index(AbstractContextManager["Index"]):
 
     @cached_property
     def _claim_kind(self) -> ClaimKind:
+        from simhbase.index.claims.batch import ClaimKind
+
         return ClaimKind(self.profile.index_scheme.bounds(None, None), scope=self._scope, hidden=self.hidden)
 
     def claim_batch(
@@ -414,13 +421,16 @@ class Index(AbstractContextManager["Index"]):
         *,
         replacing: bool = False,
         tags: Sequence[Tags] | None = None,
-        run: LoadRun = NO_LOAD,
+        run: LoadRun | None = None,
     ) -> Claimed:
         """Claim n documents given by the output of this profile's fingerprinter. replacing: a document that
         is stored with another text and tags is replaced if nothing is near the new text. tags: as in
-        `add_batch`. run: the load that claims."""
+        `add_batch`. run: the load that claims, if one does."""
+        from simhbase.index.claims.batch import NO_LOAD, ClaimKind
+        from simhbase.index.claims.claim import QueuedClaims
+
         bounds = self.profile.index_scheme.bounds(None, min_similarity)
-        kind = ClaimKind(bounds, replacing, run, self._scope, self.hidden)
+        kind = ClaimKind(bounds, replacing, run or NO_LOAD, self._scope, self.hidden)
         return self._claimed(QueuedClaims.of(DocumentBatch(ids, fingerprints, tags), kind, timeout))
 
     def _claimed(self, request: QueuedClaims) -> Claimed:
@@ -433,6 +443,8 @@ class Index(AbstractContextManager["Index"]):
     ) -> list[Match | None]:
         """The match of each duplicate among n documents that are to be stored, None for the others: see
         `selection.duplicates_of`."""
+        from simhbase.index.claims.selection import duplicates_of
+
         return duplicates_of(self.reader, ids, fingerprints, bounds)
 
     def note_refused(self, ids: Sequence[str], duplicate_of: Sequence[Match | None]) -> None:
@@ -758,6 +770,7 @@ class Index(AbstractContextManager["Index"]):
         id: a document to include in the candidates, found or not. k, min_similarity: as for `find`. Raises
         UsageError like `find`.
         """
+        from simhbase.model.explanations import Explanation
         from simhbase.text.difference import REPEATS_ITSELF, repeats_itself
 
         found = self.fingerprinter.fingerprint_many(_several([text], "text"))
@@ -773,6 +786,8 @@ class Index(AbstractContextManager["Index"]):
     ) -> list[Explanation]:
         """Explain `find_ids`; an unknown id gets an Explanation with a reason. candidate: a document to
         include in the candidates, found or not."""
+        from simhbase.model.explanations import Explanation
+
         ids = _several(ids, "ids")
         stored, sketches = self._documents_with_sketches(ids)
         explanations = []

@@ -15,7 +15,8 @@ import orjson
 from simhbase.errors import UsageError
 from simhbase.index import rows
 from simhbase.model.moment import at, since_epoch
-from simhbase.model.values import MOST_IN_NOTE, Fingerprint, Match, Muted
+from simhbase.model.stored import MOST_IN_NOTE, Muted
+from simhbase.model.values import Fingerprint, Match
 from simhbase.stores.base import Store
 from simhbase.stores.meta import Meta
 

@@ -9,8 +9,6 @@ from typing import get_args
 from simhbase.errors import TablesMissing, UsageError
 from simhbase.index.index import Index
 from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT
-from simhbase.index.scoped import StoreOfScopes
-from simhbase.index.scopes import require_scope
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.metrics import Metrics
 from simhbase.profile.profile import Profile, given_parameters, make_profile
@@ -66,6 +64,8 @@ def open_index(
         if given and create is None:
             raise UsageError("is for new stores: give create, too", parameter=name)
     if scope is not None:
+        from simhbase.index.scopes import require_scope
+
         require_scope(scope)
         scoped = create is not None
     if counts:
@@ -83,7 +83,11 @@ def open_index(
             if create is None
             else write_profile(store, create, counts=counts, scoped=scoped)
         )
-        kind = Index if stored.salt is None else StoreOfScopes
+        kind = Index
+        if stored.salt is not None:
+            from simhbase.index.scoped import StoreOfScopes
+
+            kind = StoreOfScopes
         index = kind(store, stored, access, drawer_limit, ids_limit, clock, metrics)
         return index if scope is None else index.within(scope)
     except BaseException:

@@ -59,8 +59,7 @@ N = TypeVar("N", "Near", "NearOne")
 _Near = tuple[NDArray[np.int64], NDArray[np.uint64], Distances]  # query, fingerprint, bits
 
 
-@dataclass(frozen=True)
-class NearFingerprints:
+class NearFingerprints(NamedTuple):
     """Stored fingerprints that are near n queries by their bits.
 
     hits: (query, fingerprint, differing bits), ascending by query, each pair once. truncated: per query,
@@ -74,8 +73,7 @@ class NearFingerprints:
     largest: list[int]
 
 
-@dataclass(frozen=True)
-class Near:
+class Near(NamedTuple):
     """Documents near n queries: the matches of each, unordered, each document once. truncated: a drawer had
     more rows than the limit; cut: a near fingerprint lists more documents than the limit; lost: what the
     store lacks, for messages."""
@@ -107,8 +105,7 @@ class Asked(NamedTuple):
 Led = tuple[int, str, int, int, bytes]
 
 
-@dataclass(frozen=True)
-class Leads:
+class Leads(NamedTuple):
     """Documents that hints near n queries lead to, ascending by query, each document once per query.
     truncated, cut: as in Near. unlisted: near fingerprints that list no document."""
 
@@ -733,8 +730,7 @@ def expired_before(store: Store, time: int) -> int:
     return 0 if store.keeps_hints else alive_since(store, time)
 
 
-@dataclass(frozen=True)
-class _Told:
+class _Told(NamedTuple):
     """Sketches of fingerprints, uint64 (n,) ascending. listed: bool (n,), whether a document is listed;
     place: int64 (n,), position in sketches (m, bytes), -1 if lost."""
 

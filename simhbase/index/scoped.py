@@ -24,7 +24,9 @@ from simhbase.index.rows import Entry, document_key, id_problem
 from simhbase.index.scopes import Scope, forget_scope, note_scope
 from simhbase.index.tags import Tags
 from simhbase.index.writer import Copied, DocumentBatch, Known, Writer, known_in
-from simhbase.model.values import AddReport, Explanation, Lookup, Match, Met, Muted, Query
+from simhbase.model.explanations import Explanation
+from simhbase.model.stored import Met, Muted
+from simhbase.model.values import AddReport, Lookup, Match, Query
 from simhbase.stores.base import Store
 
 

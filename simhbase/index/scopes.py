@@ -25,16 +25,9 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import TextFingerprint
 from simhbase.index.rows import SEPARATOR, Entry, document_ranges
 from simhbase.index.writer import DocumentBatch, Known
-from simhbase.model.values import (
-    AddReport,
-    Claim,
-    Explanation,
-    Fingerprint,
-    Lookup,
-    Match,
-    Muted,
-    Rejected,
-)
+from simhbase.model.explanations import Explanation
+from simhbase.model.stored import Muted
+from simhbase.model.values import AddReport, Claim, Fingerprint, Lookup, Match, Rejected
 from simhbase.stores.base import Store
 from simhbase.stores.meta import Meta
 

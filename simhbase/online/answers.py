@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from simhbase.model.values import AddReport, Claim, Fingerprint, Group, Lookup, Match, Muted, Stats
+from simhbase.model.groups import Group
+from simhbase.model.statistics import Stats
+from simhbase.model.stored import Muted
+from simhbase.model.values import AddReport, Claim, Fingerprint, Lookup, Match
 from simhbase.model.wire import Problem
 
 

@@ -10,7 +10,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from simhbase.errors import BadInput
 from simhbase.index.index import PAGE
-from simhbase.model.values import MOST_IN_NOTE, ClaimMode, Document, Fingerprint
+from simhbase.model.stored import MOST_IN_NOTE
+from simhbase.model.values import ClaimMode, Document, Fingerprint
 
 Distance = Annotated[int, Meta(ge=0, le=1 << 16, description="Maximum Hamming distance in bits (simhash).")]
 Similarity = Annotated[float, Meta(ge=0, le=1, description="Minimum estimated Jaccard similarity.")]

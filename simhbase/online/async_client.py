@@ -10,7 +10,8 @@ from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from simhbase.model.values import Moment, StoredDocument
+from simhbase.model.stored import StoredDocument
+from simhbase.model.values import Moment
 from simhbase.online.client import CONNECTIONS, Client
 
 P = ParamSpec("P")

@@ -29,6 +29,7 @@ from simhbase.errors import (
     UsageError,
 )
 from simhbase.model import wire
+from simhbase.model.explanations import Comparison, Explanation
 from simhbase.model.frames import (
     ClaimList,
     Documents,
@@ -42,22 +43,18 @@ from simhbase.model.frames import (
     text_rows,
 )
 from simhbase.model.moment import at, milliseconds, milliseconds_to_come, now
+from simhbase.model.stored import Muted, StoredDocument, StoredPage
 from simhbase.model.urls import redacted, refuse_secret
 from simhbase.model.values import (
     AddReport,
     Claim,
     ClaimMode,
-    Comparison,
     Document,
-    Explanation,
     Fingerprint,
     Lookup,
     Moment,
-    Muted,
     Query,
     Rejected,
-    StoredDocument,
-    StoredPage,
 )
 from simhbase.online import answers
 from simhbase.online.in_time import ResponseInTime

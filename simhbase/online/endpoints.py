@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from simhbase.model.values import Comparison, Explanation, StoredDocument, StoredPage
+from simhbase.model.explanations import Comparison, Explanation
+from simhbase.model.stored import StoredDocument, StoredPage
 from simhbase.online import answers, asked
 from simhbase.online.service import Service
 from simhbase.online.tokens import Role

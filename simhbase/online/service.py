@@ -20,20 +20,12 @@ from simhbase.admin.stats import documents_in
 from simhbase.errors import Overloaded
 from simhbase.index import Index
 from simhbase.index.rows import MAX_ID_BYTES
+from simhbase.model.explanations import Comparison, Explanation
+from simhbase.model.groups import Member
 from simhbase.model.moment import of_text
-from simhbase.model.values import (
-    Claim,
-    Comparison,
-    Explanation,
-    Lookup,
-    Match,
-    Member,
-    Moment,
-    Query,
-    Stats,
-    StoredDocument,
-    StoredPage,
-)
+from simhbase.model.statistics import Stats
+from simhbase.model.stored import StoredDocument, StoredPage
+from simhbase.model.values import Claim, Lookup, Match, Moment, Query
 from simhbase.online import answers, asked
 from simhbase.online.calls import Calls, source, within
 from simhbase.online.failures import NotStored, TooLarge

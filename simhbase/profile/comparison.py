@@ -10,7 +10,8 @@ from simhbase.drawers.scheme import Scheme
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch, to_int
 from simhbase.fingerprint.pipeline import Fingerprinter
-from simhbase.model.values import Comparison, Fingerprint, Stretch
+from simhbase.model.explanations import Comparison, Stretch
+from simhbase.model.values import Fingerprint
 from simhbase.profile.profile import Profile, given_parameters, make_profile
 from simhbase.text.difference import difference, notes
 from simhbase.text.feature_extractor import FeatureExtractor

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from simhbase.drawers.layout import Layout
 from simhbase.errors import TablesMissing
@@ -30,7 +30,9 @@ from simhbase.stores.base import (
     now,
 )
 from simhbase.stores.meta import Meta
-from simhbase.stores.pool import Pool
+
+if TYPE_CHECKING:
+    from simhbase.stores.pool import Pool
 
 R = TypeVar("R", bound=Records)
 T = TypeVar("T")

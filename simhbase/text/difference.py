@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from simhbase.model.values import WordCount
+from simhbase.model.explanations import WordCount
 from simhbase.text.dictionary import dictionary
 from simhbase.text.features import novelty
 from simhbase.text.normalise import form, normalise

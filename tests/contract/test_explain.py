@@ -14,7 +14,8 @@ from simhbase.index import Index
 from simhbase.index.rows import Entry, PendingCell, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import DocumentBatch
-from simhbase.model.values import Candidate, Document, Explanation, Query
+from simhbase.model.explanations import Candidate, Explanation
+from simhbase.model.values import Document, Query
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.base import HintingStore

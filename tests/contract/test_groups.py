@@ -11,7 +11,7 @@ from simhbase import Document, Index, SimhbaseError, UsageError
 from simhbase.admin import Administrator, spooled
 from simhbase.drawers import pairs as drawers_pairs
 from simhbase.index.rows import document_key, listing_key
-from simhbase.model.values import Group, Member, Pair
+from simhbase.model.groups import Group, Member, Pair
 from simhbase.process.spool import Spool
 from tests.command_line import result, run
 from tests.contract.conftest import Backend, Kind, kind_called

@@ -16,7 +16,7 @@ from simhbase.index.claims import selection
 from simhbase.index.mute import READ_AGAIN, MuteList
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.model.moment import at
-from simhbase.model.values import Muted
+from simhbase.model.stored import Muted
 from simhbase.stores import create_store
 from simhbase.stores.base import now
 from tests.command_line import texts

@@ -24,7 +24,8 @@ from simhbase.index.scopes import Scope
 from simhbase.index.stored_profile import write_profile
 from simhbase.loads.checkpoints import BatchDecision
 from simhbase.model.moment import at
-from simhbase.model.values import Fingerprint, Muted
+from simhbase.model.stored import Muted
+from simhbase.model.values import Fingerprint
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.checked import checked

@@ -23,6 +23,7 @@ from typing import Protocol, cast
 
 from simhbase.drawers.scheme import Scheme
 from simhbase.errors import Undecided, UsageError
+from simhbase.index.claims import TIMEOUT
 from simhbase.index.claims.batch import (
     NO_ROW,
     ClaimBatch,
@@ -44,7 +45,6 @@ from simhbase.stores.base import AtomicStore, HintingStore, Store
 
 log = logger(__name__)
 
-TIMEOUT = 30.0  # seconds until a claim is undecided
 LARGEST_BATCH = 4096  # fewer claims than can be decided within a lease; what a load writes together
 LARGEST_SHARED = 512  # claims of several callers in one batch
 CALLS_BESIDE = 2  # of a batch: its ticket and its own rows, while it reads drawers

@@ -36,7 +36,6 @@ from simhbase.stores.rocksdb.integrity import growth_of, require_whole
 from simhbase.stores.rocksdb.memory import Memory, memory_for
 from simhbase.stores.rocksdb.note import remove_note, sync
 from simhbase.stores.rocksdb.options import INDEX, database_options, open_rdict
-from simhbase.stores.rocksdb.salvage import open_damaged
 from simhbase.stores.rocksdb.store import RocksStore
 
 __all__ = ["INDEX", "RocksBackend", "RocksStore"]
@@ -80,6 +79,8 @@ class RocksBackend(Backend):
             raise
 
     def open_damaged(self, note: NoteDamage) -> RocksStore:
+        from simhbase.stores.rocksdb.salvage import open_damaged
+
         return open_damaged(self.url, self.folder, note)
 
     def create(self, access: Access = "write", *, counts: bool = False) -> RocksStore:
