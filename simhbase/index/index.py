@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from simhbase.drawers.scheme import Bounds
 from simhbase.errors import PermanentError, ReadOnly, ShortTexts, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
-from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.fingerprint.pipeline import Fingerprinter, TextFingerprint
 from simhbase.index import rows
 from simhbase.index.claims import TIMEOUT
 from simhbase.index.counts import counts_of, note_pairs
@@ -633,11 +633,15 @@ class Index(AbstractContextManager["Index"]):
             self._warn_of_short()
         with timed(self.metrics, "fingerprint", 1):
             found, reason = fingerprinter.fingerprint_one(text)
+        return self._find_one(found, query, reason)
+
+    def _find_one(self, text: TextFingerprint, query: Query, reason: str | None = None) -> Lookup:
+        """Find the documents near one text. reason: why it has no fingerprint."""
         self.store.refresh()
         with self._operation("find", 1):
             reader = self._lookups
             asked = reader.asked(query)
-            return Lookup(None, reason=reason) if reason else reader.find_one(found, asked)
+            return Lookup(None, reason=reason) if reason else reader.find_one(text, asked)
 
     def find_many(
         self,
@@ -690,6 +694,8 @@ class Index(AbstractContextManager["Index"]):
         """Find the documents near each of n fingerprints: uint64 (n,), or integers. If the index keeps
         sketches, the fingerprints must be stored ones; others get a Lookup with a reason."""
         values = _fingerprints(fingerprints)
+        if self.profile.sketching is None and len(values) == 1:
+            return [self._find_one(TextFingerprint(values.item()), query)]
         if self.profile.sketching is None:
             return self.find_batch(FingerprintBatch.bare(values), query)
         self.store.refresh()

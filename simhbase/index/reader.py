@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
@@ -149,7 +149,14 @@ class Reader:
         """What a query asks for. Raises UsageError for one that cannot be answered."""
         since = 0 if query.since is None else milliseconds(query.since, self.clock())
         tags = required_tags(query.tags) if query.tags != {} else ()
-        return Asked(self.scheme.bounds(query.k, query.min_similarity), since, tags)
+        is_usual = query.k is None and query.min_similarity is None
+        bounds = self._bounds if is_usual else self.scheme.bounds(query.k, query.min_similarity)
+        return Asked(bounds, since, tags)
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        """The profile's."""
+        return self.scheme.bounds(None, None)
 
     def find(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:
         """Find the documents near each of n texts. Raises UsageError for a query that cannot be answered."""
@@ -380,13 +387,13 @@ class Reader:
         matches = self.matches(fingerprints, leads.led, now, asked.bounds)
         return Near(matches, leads.truncated, leads.cut, lost)
 
-    @property
+    @cached_property
     def _lists_all(self) -> bool:
         """True if each fingerprint in the index lists a document: not where rows are hints, as vacuum has not
         removed those of the index yet, nor where others than those of a scope are not listed."""
         return not (self.of or self.store.keeps_hints)
 
-    @property
+    @cached_property
     def _lists_stored(self) -> bool:
         """True if a listing always leads to a document. An embedded store takes over large writes table by
         table, documents last."""
@@ -581,7 +588,7 @@ class Reader:
             for fingerprint, some in zip(distinct, found, strict=True)
         }
 
-    @property
+    @cached_property
     def _asks_documents(self) -> bool:
         """True if the documents table must be read, to follow hints or for sketches."""
         return self.store.keeps_hints or (

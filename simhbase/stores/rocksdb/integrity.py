@@ -49,13 +49,19 @@ def growth_of(path: Path, names: Iterable[str] | None = None) -> Growth:
     """The growth of the files in a folder, which may be gone. names: of those that it has; None: they are
     looked for."""
     manifest, logs = list[tuple[str, int]](), list[tuple[str, int]]()
-    if names is None:
-        names = os.listdir(path) if path.is_dir() else ()  # noqa: PTH208  # a lookup of a reader needs names only
+    # A lookup of a reader calls this: no methods of Path, which take longer than the system.
+    try:
+        names = os.listdir(path) if names is None else names  # noqa: PTH208
+    except (FileNotFoundError, NotADirectoryError):
+        names = ()
     for name in sorted(names):
         files = manifest if name.startswith("MANIFEST-") else logs if name.endswith(".log") else None
         if files is not None:
-            with suppress(FileNotFoundError):  # the writer deletes files at any time
-                files.append((name, (path / name).stat().st_size))
+            try:
+                size = os.stat(f"{path}/{name}").st_size  # noqa: PTH116
+            except FileNotFoundError:  # the writer deletes files at any time
+                continue
+            files.append((name, size))
     return Growth(tuple(manifest), tuple(logs))
 
 
