@@ -35,12 +35,20 @@ def page_of(part: str, size: int) -> str:
     return f"<table><p>{part * (size // len(part))}x</p>"
 
 
+def growing_page(size: int) -> str:
+    """A page of about `size` characters that takes memory by their square: a parser opens again in each
+    paragraph what is open in the first, unless it is the same."""
+    half = size // 2
+    return f"<p>{''.join(f'<b a{number:06}>' for number in range(half // 12))}{'<p>x' * (half // 4)}"
+
+
 def _pages(size: int) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         for name, part in REPEATED.items():
             (folder / f"{name}.html").write_text(page_of(part, size))
         attributes = " ".join(f"data-{number}='>'" for number in range(size // 10))
         (folder / "one tag.html").write_text(f"<p {attributes}>some words</p>")
+        (folder / "growing.html").write_text(growing_page(size))
         (folder / "one list.html").write_text(f"<p>some words</p><select>{'<option>x' * (size // 9)}")
 
     return write

@@ -25,8 +25,11 @@ AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
 NOTES = 10  # shown about sources
 PAGE_SECONDS = 60.0  # of processor time, for a page; ordinary ones take a hundredth of a second
+PAGE_MEMORY = 1 << 30  # bytes, for a page: ordinary ones take 10 to 20 times their size
 _NOT_WORTH_WORKERS = 2  # chunks, whose pages take less time than starting a worker process
-_WORTH_WORKERS = 256 << 10  # bytes of a chunk from which workers are started for a single one
+# Bytes of a chunk whose pages cannot take much, whatever they hold: the memory of a page may grow with the
+# square of its size, as <b a1><b a2>... is opened again in each paragraph. 8 KiB take 0.2 GB and 0.4 s.
+_HARMLESS = 8 << 10
 
 
 def read_each(
@@ -68,24 +71,27 @@ def extracted(
     chunks: Iterator[Chunk], options: InputOptions, processes: int | None = None
 ) -> Generator[ReadItems, None, None]:
     """Chunks of HTML pages parsed by worker processes, because the libraries for it hold the interpreter, and
-    a page may crash them, or take more than PAGE_SECONDS: then it is a reject (`Parser.lost`). Other chunks,
-    and a few small ones, as they are: these are parsed later, in this process and without a limit of time.
+    a page may crash them, or take more than PAGE_SECONDS or PAGE_MEMORY: then it is a reject (`Parser.lost`).
+    Other chunks, and a few small ones, as they are: these are parsed later, in this process.
 
     Close it, or wrap it in `contextlib.closing`, to stop the processes. Raises as `map_in_processes`.
     """
     first = deque(islice(chunks, _NOT_WORTH_WORKERS + 1))
-    are_few = len(first) <= _NOT_WORTH_WORKERS and all(size_of(chunk) <= _WORTH_WORKERS for chunk in first)
+    has_pages = partial(_has_pages, is_html=options.html)
+    are_few = len(first) <= _NOT_WORTH_WORKERS and not any(
+        size_of(chunk) > _HARMLESS and has_pages(chunk) for chunk in first
+    )
     given_away = (first.popleft() for _ in range(len(first)))  # without keeping references to them
     rest: Iterator[ReadItems] = chain(given_away, chunks)
     if are_few:
         yield from rest
         return
-    from simhbase.process.workers import map_in_processes  # takes time to load
+    from simhbase.process.workers import Bounds, map_in_processes  # takes time to load
 
-    parser, has_pages = Parser(options), partial(_has_pages, is_html=options.html)
+    parser, bounds = Parser(options), Bounds(PAGE_SECONDS, PAGE_MEMORY)
     number = usable_processes() if processes is None else processes
     with closing(
-        map_in_processes(parser.parse, rest, number, parser.lost, PAGE_SECONDS, size_of, has_pages)
+        map_in_processes(parser.parse, rest, number, parser.lost, bounds, size_of, has_pages)
     ) as results:
         yield from results
 

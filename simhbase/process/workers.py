@@ -10,11 +10,13 @@ import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.thread import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit, setrlimit
 from threading import Lock, Thread, local
 from types import ModuleType
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -24,21 +26,31 @@ from simhbase.process.parallel import require_some, results_in_order
 
 Item = TypeVar("Item")
 
+_OUT_OF_MEMORY = 12  # exit code, as ENOMEM
+
+
+class Bounds(NamedTuple):
+    """What an item may take. seconds: of processor time; memory: bytes of addresses beside those of a process
+    that has just started, where the system limits them (Linux)."""
+
+    seconds: float
+    memory: int
+
 
 def map_in_processes(
     function: Callable[[Sequence[Item]], Sequence[Item]],
     chunks: Iterable[Sequence[Item]],
     processes: int,
     lost: Callable[[Item, str], Item],
-    seconds: float,
+    bounds: Bounds,
     size: Callable[[Sequence[Item]], int] = lambda chunk: 0,
     chosen: Callable[[Sequence[Item]], bool] = lambda chunk: True,
 ) -> Generator[Sequence[Item], None, None]:
     """The results of each chunk that is chosen, and the others as they are, in order. The function takes one
     item at a time, as a list, and returns a list of results.
 
-    An item that takes more than `seconds` of processor time, or whose process dies, gives lost(item, reason):
-    it alone. A new process handles the rest.
+    An item that exceeds the bounds, or whose process dies, gives lost(item, reason): it alone. A new process
+    handles the rest.
 
     function, items and results must be picklable. At most AHEAD times `processes` chunks are in progress,
     with a total `size` (in bytes) of about AHEAD_SIZE times `processes`, so endless inputs need bounded
@@ -51,7 +63,7 @@ def map_in_processes(
     processes < 1.
     """
     require_some(processes, "processes")
-    return _map_in_processes(_Workers(function, lost, seconds), chunks, processes, size, chosen)
+    return _map_in_processes(_Workers(function, lost, bounds), chunks, processes, size, chosen)
 
 
 def _map_in_processes(
@@ -116,11 +128,11 @@ class _Workers(Generic[Item]):
         self,
         function: Callable[[Sequence[Item]], Sequence[Item]],
         lost: Callable[[Item, str], Item],
-        seconds: float,
+        bounds: Bounds,
     ) -> None:
         self._function = function
         self._lost = lost
-        self._seconds = seconds
+        self._bounds = bounds
         self._changes = Lock()
         self._running: list[_Worker] = []
         self._stopped = False
@@ -175,7 +187,7 @@ class _Workers(Generic[Item]):
             if self._stopped:
                 raise _Stopped
             process = context.Process(
-                target=_serve, args=(there, self._function, self._seconds), name="simhbase", daemon=True
+                target=_serve, args=(there, self._function, self._bounds), name="simhbase", daemon=True
             )
             resource_tracker.ensure_running()  # unblocks signals, which workers must not get
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
@@ -195,11 +207,13 @@ class _Workers(Generic[Item]):
             self._running.remove(worker)
         self._own.worker = None
         code = worker.process.exitcode or 0
+        taken = None
         if code == -signal.SIGPROF:
-            return (
-                f"it took more than {self._seconds:g} s of processor time: leave it out, or extract its text "
-                "by another program"
-            )
+            taken = f"{self._bounds.seconds:g} s of processor time"
+        elif code == _OUT_OF_MEMORY:
+            taken = f"{self._bounds.memory >> 20:,} MiB of memory"
+        if taken:
+            return f"it took more than {taken}: leave it out, or extract its text by another program"
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return (
             f"its process died ({how}): the system may lack memory, or the page crashes the parser. Try "
@@ -233,7 +247,7 @@ class _Raised:
     error: Exception
 
 
-def _serve(pipe: Connection, function: Callable[[list[Any]], Any], seconds: float) -> None:
+def _serve(pipe: Connection, function: Callable[[list[Any]], Any], bounds: Bounds) -> None:
     """What a worker process does: read chunks, and send the result of each item as soon as it is there.
 
     A timer of the system ends the process within a long item, even if the item holds the interpreter. It
@@ -241,17 +255,29 @@ def _serve(pipe: Connection, function: Callable[[list[Any]], Any], seconds: floa
     """
     Thread(target=_leave_with_parent, daemon=True).start()
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    _limit_memory(bounds.memory)
     pipe.send(True)  # has started
     while True:
         for item in pipe.recv():
-            signal.setitimer(signal.ITIMER_PROF, seconds)
+            signal.setitimer(signal.ITIMER_PROF, bounds.seconds)
             try:
                 answer: Any = function([item])
+            except MemoryError:
+                os._exit(_OUT_OF_MEMORY)
             except Exception as error:
                 error.add_note(traceback.format_exc())
                 answer = _Raised(error)
             signal.setitimer(signal.ITIMER_PROF, 0)
             pipe.send(answer)
+
+
+def _limit_memory(further: int) -> None:
+    """Let this process have `further` bytes of addresses beside those that it has, where the system tells."""
+    with suppress(OSError):  # not Linux
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        _, most = getrlimit(RLIMIT_AS)
+        wanted = taken + further
+        setrlimit(RLIMIT_AS, (wanted if most == RLIM_INFINITY else min(wanted, most), most))
 
 
 def _leave_with_parent() -> None:

@@ -51,10 +51,11 @@ def extract_html(html: str | bytes, encoding: str | None = None) -> Page:
 
     Bytes are decoded as UTF-8 if valid, else by `encoding` (from the HTTP header), else by the encoding that
     the page declares or looks like; invalid bytes become U+FFFD. Broken markup is parsed as in browsers.
-    Raises BadInput for a tag with more than 1,000 attributes, and for more than 10,000 options of lists.
+    Raises BadInput for a tag with more than 1,000 attributes, and for more than 10,000 options of lists;
+    MemoryError if the process may not have the memory for it. A page of 32 KiB may take 3 GB: read those of
+    strangers in a process whose memory is limited.
     """
     from resiliparse.extract.html2text import extract_plain_text
-    from resiliparse.parse.html import HTMLTree
 
     page = html if isinstance(html, str) else _decode_page(html, encoding)
     if _MANY_ATTRIBUTES.search(page):
@@ -62,9 +63,8 @@ def extract_html(html: str | bytes, encoding: str | None = None) -> Page:
     if any(islice(_OPTION.finditer(page), _MOST_OPTIONS, None)):
         raise BadInput(f"the page has more than {_MOST_OPTIONS:,} options of lists (<option>)")
     marked = _LONE_CHARACTER.sub(rf"\1{_MARK}", page)
-    tree = HTMLTree.parse_from_bytes(marked.encode("utf-8", "replace"))
+    tree = _parsed(marked.encode("utf-8", "replace"))
     document = tree.document
-    assert document is not None
     if document.query_selector(_HIDDEN) is not None:
         _show_hidden(document)
     text = extract_plain_text(
@@ -77,6 +77,17 @@ def extract_html(html: str | bytes, encoding: str | None = None) -> Page:
     )
     title = " ".join((tree.title or "").replace(_MARK, "").split())
     return Page(text.replace(_MARK, ""), title or None)
+
+
+def _parsed(html: bytes) -> Any:
+    """The tree of a page, which has a document. Raises MemoryError."""
+    from resiliparse.parse.html import HTMLTree
+    from resiliparse.parse.html.exception import HTMLParserException
+
+    try:
+        return HTMLTree.parse_from_bytes(html)
+    except HTMLParserException as error:  # browsers, and so the parser, read whatever they get
+        raise MemoryError(str(error)) from error
 
 
 def stated_encoding(html: bytes) -> str | None:

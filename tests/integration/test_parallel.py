@@ -19,7 +19,7 @@ import pytest
 
 from simhbase.errors import SimhbaseError, UsageError
 from simhbase.process.parallel import AHEAD, AHEAD_SIZE, map_in_threads
-from simhbase.process.workers import map_in_processes
+from simhbase.process.workers import Bounds, map_in_processes
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 REPOSITORY = Path(__file__).parents[2]
@@ -36,6 +36,13 @@ class Each:
         return [self.function(item) for item in items]
 
 
+MEMORY = 1 << 28  # bytes
+
+
+def takes_memory_at_three(number: int) -> int:
+    return len(bytearray(MEMORY)) if number == 3 else number
+
+
 def named(item: Any, reason: str) -> str:
     return f"{item}: {reason}"
 
@@ -48,7 +55,7 @@ def in_processes(function, items, workers, size=lambda _: 0, seconds=60.0, chose
         chunks,
         workers,
         named,
-        seconds,
+        Bounds(seconds, MEMORY),
         lambda chunk: size(chunk[0]),
         lambda chunk: chosen(chunk[0]),
     )
@@ -224,7 +231,7 @@ def test_no_thread_outlives_a_map_however_it_ends():
 
 
 def map_chunks(function: Callable[[Any], Any], chunks: Iterable[Sequence[Any]], seconds: float = 60.0):
-    with closing(map_in_processes(Each(function), chunks, 2, named, seconds)) as results:
+    with closing(map_in_processes(Each(function), chunks, 2, named, Bounds(seconds, MEMORY))) as results:
         return list(results)
 
 
@@ -256,6 +263,12 @@ def test_an_item_that_holds_the_interpreter_in_c_hangs_no_longer():
     assert map_chunks(holds_the_interpreter, [[0, 1, 0]], seconds=0.5)[0][::2] == [0, 0]
 
 
+def test_an_item_that_takes_too_much_memory_is_lost_alone():
+    ((*before, lost, after),) = map_chunks(takes_memory_at_three, [range(5)])
+    assert (before, after) == ([0, 1, 2], 4)
+    assert lost.startswith("3: it took more than 256 MiB of memory: leave it out")
+
+
 def test_the_time_of_an_item_is_its_own():
     """Many items take longer than one may."""
     assert map_chunks(a_tenth_of_a_second, [range(12)], seconds=0.6) == [list(range(12))]
@@ -283,7 +296,7 @@ def test_fewer_than_one_thread_or_process_is_refused():
 SLEEPERS = """
 import os, sys, time
 from pathlib import Path
-from simhbase.process.workers import map_in_processes
+from simhbase.process.workers import Bounds, map_in_processes
 
 def sleep(numbers):
     Path(sys.argv[1], str(os.getpid())).touch()
@@ -291,7 +304,7 @@ def sleep(numbers):
 
 if __name__ == "__main__":
     try:
-        list(map_in_processes(sleep, [[number] for number in range(100)], 2, print, 60))
+        list(map_in_processes(sleep, [[number] for number in range(100)], 2, print, Bounds(60, 1 << 30)))
     except KeyboardInterrupt:
         sys.exit(130)
 """

@@ -12,9 +12,9 @@ import pytest
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions
 from simhbase.corpus.sources import Sources
-from simhbase.process.workers import map_in_processes
-from tests.command_line import run
-from tests.hostile import REPEATED, page_of
+from simhbase.process.workers import Bounds, map_in_processes
+from tests.command_line import COMMAND, environment, run
+from tests.hostile import REPEATED, growing_page, page_of
 
 MEMORY_OF_READING = """
 import resource, sys
@@ -41,7 +41,8 @@ def test_workers_parse_the_same_records_in_the_same_order(tmp_path):
     chunks = list(Sources([str(tmp_path), "missing.jsonl"], InputOptions()).chunks())
     alone = list(chain.from_iterable(map(parser.parse, chunks)))
     assert len(alone) == 6001
-    assert list(chain.from_iterable(map_in_processes(parser.parse, chunks, 2, parser.lost, 60))) == alone
+    results = map_in_processes(parser.parse, chunks, 2, parser.lost, Bounds(60, 1 << 30))
+    assert list(chain.from_iterable(results)) == alone
 
 
 def test_a_page_that_takes_too_long_is_a_reject_and_all_others_are_read(tmp_path, monkeypatch):
@@ -60,6 +61,21 @@ def test_a_page_that_takes_too_long_is_a_reject_and_all_others_are_read(tmp_path
     assert reject["reason"].startswith(
         "the text of the page was not extracted: it took more than 0.3 s of processor time"
     )
+
+
+@pytest.mark.parametrize("size", [32 << 10, 1 << 20])
+def test_a_page_that_takes_too_much_memory_is_a_reject_also_if_it_is_the_only_one(tmp_path, size):
+    (tmp_path / "page.html").write_text(growing_page(size))
+    limited = 'ulimit -v 4000000; exec "$@"'  # kB of addresses, so that it fails and takes no more
+    done = subprocess.run(
+        ["bash", "-c", limited, "-", *COMMAND, "fingerprint", "page.html"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "it took more than 1,024 MiB of memory: leave it out" in done.stderr
 
 
 def memory_of_reading(path: Path) -> tuple[int, int]:
