@@ -125,7 +125,7 @@ class MatchCriteria:
             reason = f"must be above 0, up to 1, not {share!r}"
         elif not least:
             reason = "needs texts that are compared, and a minimum similarity of 0 compares none"
-        elif not self.profile.shingles.measures_containment:
+        elif not FeatureExtractor(self.profile.shingles).measures_containment:
             reason = "needs longer texts than the profile short is for: a changed word breaks all their runs"
         elif chains:
             reason = "needs one document that the others are compared with, which chains do not have"
@@ -229,7 +229,7 @@ class SpooledTexts:
     def containment(self, left: Numbers, right: Numbers) -> NDArray[np.float64] | None:
         """Share of the characters of each left text that the right one has, of m pairs: positions (m,) ->
         float64 (m,). None if the profile measures none."""
-        if not self._extractor.options.measures_containment:
+        if not self._extractor.measures_containment:
             return None
         found = np.ones(len(left))
         different = (self.digests[left] != self.digests[right]).any(axis=1)

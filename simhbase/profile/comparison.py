@@ -48,7 +48,7 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
     extractor = FeatureExtractor(profile.shingles)
     exact = extractor.similarity([left, right], _FIRST, _SECOND)
     contained = None
-    if profile.shingles.measures_containment:
+    if extractor.measures_containment:
         of_left, of_right = extractor.containment([left, right], _BOTH, _OTHERS).tolist()
         contained = of_left, of_right
     differ = difference(left, right, variants=profile.variants)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase._core import Pipeline, Sets
-from simhbase.text.features import FeatureOptions
+from simhbase.text.features import UP_TO_TRIPLES, FeatureOptions
 from simhbase.text.idf import SCALE
 
 _UNITS = {"saturated": 2, "tfidf": SCALE, "levels": 1}  # of the core's weights in one; 1 for the others
@@ -20,6 +20,12 @@ class FeatureExtractor:
 
     def __init__(self, options: FeatureOptions) -> None:
         self.options = options
+
+    @property
+    def measures_containment(self) -> bool:
+        """False for features of very short texts, of which a changed word is all that runs of characters
+        show."""
+        return self.options.kind != UP_TO_TRIPLES
 
     @cached_property
     def _pipeline(self) -> Pipeline:

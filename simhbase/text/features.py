@@ -73,12 +73,6 @@ class FeatureOptions:
             raise UsageError(f"must be at least 1, not {self.min_length}", parameter="min_length")
 
     @property
-    def measures_containment(self) -> bool:
-        """False for features of very short texts, of which a changed word is all that runs of characters
-        show."""
-        return self.kind != UP_TO_TRIPLES
-
-    @property
     def hash(self) -> str:
         """Name of the hash of features, as in profiles."""
         if self.kind == "words":
