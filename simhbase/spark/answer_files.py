@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -155,7 +155,7 @@ class _Run:
                 queries, with_matches, truncated, counts.rejected, counts.unusable_sources, seconds, counts
             )
             if "report" in self.outputs.paths:
-                self.outputs.write("report", report_as_json(report) + b"\n")
+                self.outputs.write("report", report_as_json(asdict(report)) + b"\n")
         return report
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from threading import Event, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -43,9 +43,6 @@ from simhbase.spark.files import ROW, SOURCE_SHIFT, Files, counted, line_of, sou
 from simhbase.spark.fingerprints import ID, PROBLEM, REASON
 from simhbase.spark.folders import Outputs
 from simhbase.spark.guard import guarded
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 _COUNT, _KEPT_AT, _AT = "__simhbase_count", "kept_at", "at"
 _PLACE_ORDER = f"{PLACE}.order"
@@ -114,7 +111,7 @@ def dedup_files(
             _write_lists(outputs, files, documents, answers, kept, count_field)
             made = replace(made, seconds=round(monotonic() - start, 3))
             if report is not None:
-                outputs.write("report", report_as_json(made) + b"\n")
+                outputs.write("report", report_as_json(asdict(made)) + b"\n")
         for frame in (documents, answers, firsts):
             frame.unpersist()
     for warning in warnings_of(made.sources):
@@ -149,11 +146,9 @@ def write_unique(outputs: Outputs, files: Files, kept: DataFrame, count_field: s
         kept.select(line.cast("string")).write.text(outputs.part("unique"))
 
 
-def report_as_json(report: DataclassInstance) -> bytes:
-    """As the command prints it."""
-    values = asdict(report)
-    del values["counts"]
-    return wire.encode_any_text(values)
+def report_as_json(report: Mapping[str, object]) -> bytes:
+    """As the command prints it. report: its fields, by name."""
+    return wire.encode_any_text({name: value for name, value in report.items() if name != "counts"})
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def load_files(
                 write_unique(outputs, files, stored_rows(rows, decisions))
             made = replace(made, seconds=round(monotonic() - start, 3))
             if report is not None:
-                outputs.write("report", report_as_json(made) + b"\n")
+                outputs.write("report", report_as_json(asdict(made)) + b"\n")
     for warning in warnings_of(made.sources):
         watcher.note(warning)
     return made

@@ -19,7 +19,8 @@ def documents(tmp_path):
 
 @pytest.mark.parametrize("in_memory", [100, seen.IN_MEMORY])
 def test_ids_that_come_twice_are_rejected_in_memory_and_on_disk(tmp_path, documents, in_memory, monkeypatch):
-    monkeypatch.setattr(seen.SeenIds.__init__, "__defaults__", (in_memory,))
+    _, *others = seen.SeenIds.__init__.__defaults__
+    monkeypatch.setattr(seen.SeenIds.__init__, "__defaults__", (in_memory, *others))
     rejects = tmp_path / "rejects"
     loaded = result("load", documents, "--rejects", rejects, cwd=tmp_path, exit_code=3)
     assert (loaded["added"], loaded["rejected"]) == (COUNT - 50, 50)
