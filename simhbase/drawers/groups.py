@@ -138,12 +138,13 @@ class Matcher:
     def measured(self, left: Numbers, right: Numbers) -> tuple[Distances, NDArray[np.float64] | None]:
         """Distances of m pairs of documents, and their estimated similarities, None without sketches."""
         values, sketches = self.fingerprints.values, self.fingerprints.sketches
-        far: Distances = distances(values[left], values[right])
         sketching = self.scheme.sketching
         if sketching is None:
-            return far, None
+            return distances(values[left], values[right]), None
         mismatches = pair_mismatches(sketching, sketches, left, sketches, right)
-        return self.scheme.distances(far, mismatches), sketching.similarity(mismatches)
+        if self.scheme.listed_sketching is not None:  # fingerprints of similar texts are unrelated
+            return mismatches, sketching.similarity(mismatches)
+        return distances(values[left], values[right]), sketching.similarity(mismatches)
 
     def similar(
         self, documents: Numbers, left: Numbers, right: Numbers

@@ -54,6 +54,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
     "short": {"scheme": "minhash", "threshold": "0.54-0.7", **ALL_LENGTHS},
 }
 
+CORPUS: Mapping[str, object] = {**PRESETS["complete"], "slots": CORPUS_SLOTS}
 PERMUTATIONS = "linear32+fmix32"
 _DIGEST_SHOWN, _WORDS_SHOWN = 12, 5  # characters, words
 _DIGEST_DIGITS = 16
@@ -474,6 +475,8 @@ def make_profile(given: Mapping[str, object], preset: str = "default") -> Profil
         raise UsageError(f"no preset {preset!r}: use {', '.join(PRESETS)}")
     if not given:
         return _preset(preset)
+    if given == CORPUS and preset == "default":
+        return _of_corpora()
     chosen = {**PRESETS[preset], **given}
     return Profile(
         **{name: value for name, value in chosen.items() if value is not None or name == "threshold"}
@@ -484,6 +487,12 @@ def make_profile(given: Mapping[str, object], preset: str = "default") -> Profil
 def _preset(name: str) -> Profile:
     """The profile of a preset: one object, as it may hold tables of many words."""
     return Profile(**PRESETS[name])
+
+
+@cache
+def _of_corpora() -> Profile:
+    """The profile of jobs without a store, for which nothing else is given."""
+    return Profile(**CORPUS)
 
 
 def without_sketches(given: Mapping[str, object]) -> Mapping[str, object]:
@@ -501,7 +510,7 @@ def with_corpus_defaults(given: Mapping[str, object]) -> Mapping[str, object]:
         return without_sketches(given)
     if "scheme" in given:
         return given
-    return {**PRESETS["complete"], "slots": CORPUS_SLOTS, **given}
+    return {**CORPUS, **given}
 
 
 def preset_parameters(preset: str) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,11 +16,11 @@ from simhbase.text.idf import SCALE
 _UNITS = {"saturated": 2, "tfidf": SCALE, "levels": 1}  # of the core's weights in one; 1 for the others
 
 
+@dataclass
 class FeatureExtractor:
     """Computes features of texts."""
 
-    def __init__(self, options: FeatureOptions) -> None:
-        self.options = options
+    options: FeatureOptions
 
     @property
     def measures_containment(self) -> bool:

@@ -128,10 +128,10 @@ def test_a_run_meets_the_functions_of_its_walk_in_their_order(name, folder):
 
 # Functions that a call enters, once everything is imported and kept. A ceiling may only fall.
 CEILINGS = {
-    "find": 59,
+    "find": 55,
     "claim": 102,
     "load": 280,
-    "dedup": 251,
+    "dedup": 239,
     "tables create": 74,
     "migrate": 149,
     "check": 103,

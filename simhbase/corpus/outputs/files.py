@@ -9,7 +9,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from errno import EEXIST
 from fcntl import LOCK_EX, LOCK_NB, flock
@@ -67,7 +67,7 @@ class Form:
 LINES = Form(iter)
 
 
-class OutputFile:
+class OutputFile(AbstractContextManager["OutputFile"]):
     """Lines written to `PATH.part`, which is renamed to PATH when the `with` block ends without error.
 
     So a file with its final name is complete, and an existing file is replaced only then: a program that
@@ -141,9 +141,6 @@ class OutputFile:
     def abandon(self) -> None:
         """Keep the existing file, even if the `with` block ends without error."""
         self._abandoned = True
-
-    def __enter__(self) -> OutputFile:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
