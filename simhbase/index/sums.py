@@ -7,8 +7,10 @@ probability 2^-64); rows in other buckets are suspect.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
 
 import mmh3
 import numpy as np
@@ -28,9 +30,12 @@ _FINGERPRINT, _HASH = 8, 4  # bytes
 _PLAIN = _FINGERPRINT + 1 + CHECKSUM_BYTES  # size of a document's value without tags and sketch
 
 
+_ZEROS = cast("Callable[[], NDArray[np.uint64]]", partial(np.zeros, 1 << BUCKETS, np.uint64))
+
+
+@dataclass
 class Sum:
-    def __init__(self) -> None:
-        self._buckets = np.zeros(1 << BUCKETS, dtype=np.uint64)
+    _buckets: NDArray[np.uint64] = field(default_factory=_ZEROS)
 
     def change(self, how: np.ufunc, hashes: NDArray[np.uint64]) -> None:
         """Add hashes (np.add), or take them off (np.subtract)."""
@@ -85,12 +90,6 @@ def _are_intact(batch: Sequence[Row]) -> NDArray[np.bool_]:
     return np.fromiter((is_intact(key, cell.value) for key, cell in batch), np.bool_, len(batch))
 
 
-def _starts(keys: Sequence[bytes], size: int) -> NDArray[np.uint8]:
-    """The first bytes of each key, zero-padded."""
-    starts = b"".join([key[:size].ljust(size, b"\0") for key in keys])
-    return np.frombuffer(starts, dtype=np.uint8).reshape(-1, size)
-
-
 def _words(fields: NDArray[np.uint8]) -> NDArray[np.uint64]:
     first = np.ascontiguousarray(fields[:, :_FINGERPRINT])
     return first.view(">u8").ravel().astype(np.uint64)
@@ -142,7 +141,7 @@ class Sums:
         plain &= ((states == State.STORED) | (states == State.DELETED)) & _are_intact(batch)
         ids = [key[_HASH:] for key in keys]
         hashes = np.fromiter((mmh3.hash(each, 0, False) for each in ids), np.uint32, len(ids))
-        plain &= _are_ids(ids) & (_starts(keys, _HASH).view(">u4").ravel() == hashes)
+        plain &= _are_ids(ids) & (np.array(keys, f"S{_HASH}").view(">u4") == hashes)
         counts, odd = plain & (states == State.STORED), np.zeros(len(batch), dtype=np.bool_)
         for number in np.flatnonzero(~plain).tolist():
             parsed = rows.parse_document(keys[number], values[number])
@@ -166,7 +165,7 @@ class Sums:
         if sketching := self.scheme.listed_sketching:
             odd |= _sizes([cell.value for _, cell in batch]) != sketching.bytes + CHECKSUM_BYTES
             odd |= ~_are_intact(batch)
-        fingerprints = _words(_starts(keys, _FINGERPRINT))
+        fingerprints = np.array(keys, f"S{_FINGERPRINT}").view(">u8").astype(np.uint64)
         return Stated(counts, odd, fingerprints, _listing_hashes(fingerprints, ids))
 
     def put_documents(self, batch: Sequence[Row]) -> int:
@@ -182,7 +181,7 @@ class Sums:
         self.odd_listings |= bool(said.odd.any())
         self.listings.change(np.subtract, said.hashes[said.counts])
         distinct = self._drawn(batch, said, self._last)
-        if len(distinct):
+        if distinct.values.size:
             self.rows.change(np.add, row_hashes(self.scheme.keys(distinct)))
             self._last = int(distinct.values[-1])
         return int(said.counts.sum())

@@ -124,8 +124,8 @@ class Killed(BaseException):
     [
         ("default", 600),
         ("complete", 600),
-        pytest.param("default", 5000, marks=pytest.mark.full),
-        pytest.param("complete", 5000, marks=pytest.mark.full),
+        pytest.param("default", 50_000, marks=pytest.mark.full),
+        pytest.param("complete", 50_000, marks=pytest.mark.full),
     ],
 )
 def test_a_night_ends_as_by_the_command_also_after_kills(spark, tmp_path, monkeypatch, profile, count):

@@ -134,7 +134,7 @@ CEILINGS = {
     "dedup": 239,
     "tables create": 74,
     "migrate": 149,
-    "check": 103,
+    "check": 100,
     "vacuum": 64,
 }
 SENTENCES = (
