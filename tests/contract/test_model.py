@@ -123,6 +123,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store = self.backend.reopened(self.store)
 
 
+@pytest.mark.slow
 def test_a_store_answers_as_the_model_does(kind: Kind, request: pytest.FixtureRequest) -> None:
     is_slow = kind.opened is not None and not request.config.getoption("--full")
     run_state_machine_as_test(

@@ -28,7 +28,7 @@ from tests.contract.conftest import Kind, kind_called, with_profiles
 
 NAMES = ["a", "b", "ax", "a b", "ü"]  # one begins as another
 WORDS = [f"word{number}" for number in range(30)]
-STEPS = 150
+STEPS = {False: 50, True: 150}  # with --full
 IDS = [*(f"d{number}" for number in range(10)), "a", "a\x1fb", "ü/ß"]
 PROFILES = {name: make_profile({}, name) for name in ("default", "complete", "short", "classic")}
 
@@ -166,11 +166,11 @@ def paged(index: Index) -> Iterator[str]:
             return
 
 
-def test_a_scope_answers_as_a_store_of_its_own(two: Two) -> None:
+def test_a_scope_answers_as_a_store_of_its_own(two: Two, pytestconfig: pytest.Config) -> None:
     chance = random.Random(1)
     text = Texts(chance)
     has_past = not two.shared.store.keeps_hints  # HBase goes by its own clock
-    for step in range(STEPS):
+    for step in range(STEPS[pytestconfig.getoption("--full")]):
         two.clock.ahead += chance.randrange(1, 1000) if has_past else 0
         name, operation = chance.choice(NAMES), chance.choice(OPERATIONS)
         ids = chance.sample(IDS, chance.randrange(1, 4))

@@ -11,6 +11,7 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("packaging")  # one process builds the wheel
 
 
 @pytest.fixture(scope="module")

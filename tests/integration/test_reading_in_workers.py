@@ -63,7 +63,7 @@ def test_a_page_that_takes_too_long_is_a_reject_and_all_others_are_read(tmp_path
     )
 
 
-@pytest.mark.parametrize("size", [32 << 10, 1 << 20])
+@pytest.mark.parametrize("size", [32 << 10, pytest.param(1 << 20, marks=pytest.mark.full)])
 def test_a_page_that_takes_too_much_memory_is_a_reject_also_if_it_is_the_only_one(tmp_path, size):
     (tmp_path / "page.html").write_text(growing_page(size))
     limited = 'ulimit -v 4000000; exec "$@"'  # kB of addresses, so that it fails and takes no more

@@ -91,7 +91,12 @@ def test_stored_documents_are_found_as_by_the_command(spark, tmp_path, corpus, p
     [
         ({}, [], {}),
         ({"scheme": "simhash", "verify": False}, ["--ids-limit", "2"], {"ids_limit": 2}),
-        ({}, ["--min-similarity", "0.9", "--ids-limit", "3"], {"min_similarity": 0.9, "ids_limit": 3}),
+        pytest.param(
+            {},
+            ["--min-similarity", "0.9", "--ids-limit", "3"],
+            {"min_similarity": 0.9, "ids_limit": 3},
+            marks=pytest.mark.full,
+        ),
     ],
 )
 def test_documents_are_matched_among_others_as_by_the_command(

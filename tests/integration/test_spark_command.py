@@ -57,6 +57,7 @@ def counted(report: object) -> dict[str, object]:
     return {name: value for name, value in values.items() if name not in ("seconds", "counts")}
 
 
+@pytest.mark.full
 def test_spark_submit_writes_the_lists_and_the_report_of_one_machine(tmp_path, corpus):
     options = ["--keep", "newest", "--date-field", "day", "--count-field", "copies", "--json", "corpus"]
     with chdir(tmp_path):

@@ -52,6 +52,7 @@ def test_a_part_is_contained_and_a_longer_text_contains_no_less(before, text, be
     assert less >= max(measured([(text, before), (text, behind)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("corpus", reference.CORPORA)
 def test_real_texts_and_such_that_share_some(corpus):
     chance = Random(7)

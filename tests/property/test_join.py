@@ -59,6 +59,7 @@ def test_a_threshold_that_is_no_share_is_refused(threshold):
         similar_pairs(shingle_sets(["a text", "another"]), threshold)
 
 
+@pytest.mark.slow
 def test_real_pairs_of_three_months_are_those_of_the_truth():
     compare_with_truth(lambda name: "2023" <= name.partition("/")[2] < "202304")
 
