@@ -4,7 +4,7 @@ from tests.bench import start
 
 
 def test_a_first_fingerprint_and_a_single_lookup_cost_little_beside_python_and_numpy():
-    """Measured are 1.5 times Python's start, 2.0 and 2.3 times NumPy's import; other programs disturb both."""
+    """Measured: 1.5 times Python's start, 2.0 and 2.3 times NumPy's import. Other programs disturb it."""
     (table,) = start.measure(0.2)
     ratios = {name: (to_pass, to_numpy) for name, _, to_pass, to_numpy in table.rows}
     assert ratios["first fingerprint, by the core"][0] < 5
