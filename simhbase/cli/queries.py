@@ -81,12 +81,12 @@ def explain(
 def print_explanations(
     names: Sequence[str | None], explanations: Sequence[Explanation], output: Output
 ) -> None:
+    from simhbase.jobs.answers import with_id
+
     output.records(
         list(zip(names, explanations, strict=True)),
         lambda each: _explanation_lines(*each),
-        lambda each: (
-            {"id": each[0]} | {name: getattr(each[1], name) for name in each[1].__dataclass_fields__}
-        ),
+        lambda each: with_id(*each),
     )
 
 

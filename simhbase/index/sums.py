@@ -7,10 +7,9 @@ probability 2^-64); rows in other buckets are suspect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
 
 import mmh3
 import numpy as np
@@ -30,12 +29,10 @@ _FINGERPRINT, _HASH = 8, 4  # bytes
 _PLAIN = _FINGERPRINT + 1 + CHECKSUM_BYTES  # size of a document's value without tags and sketch
 
 
-_ZEROS = cast("Callable[[], NDArray[np.uint64]]", partial(np.zeros, 1 << BUCKETS, np.uint64))
-
-
 @dataclass
 class Sum:
-    _buckets: NDArray[np.uint64] = field(default_factory=_ZEROS)
+    # The types of NumPy take a partial call for one that makes floats.
+    _buckets: NDArray[np.uint64] = field(default_factory=partial(np.zeros, 1 << BUCKETS, np.uint64))  # type: ignore[arg-type]
 
     def change(self, how: np.ufunc, hashes: NDArray[np.uint64]) -> None:
         """Add hashes (np.add), or take them off (np.subtract)."""

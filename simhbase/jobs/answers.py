@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from simhbase.corpus.record import Reject
 from simhbase.model.values import Lookup
+
+if TYPE_CHECKING:
+    from simhbase.model.explanations import Explanation
 
 
 class Answer(NamedTuple):
@@ -24,7 +27,12 @@ class Answer(NamedTuple):
     @property
     def values(self) -> dict[str, Any]:
         """As JSON shows it."""
-        return {"id": self.id} | {name: getattr(self.lookup, name) for name in Lookup.__dataclass_fields__}
+        return with_id(self.id, self.lookup)
+
+
+def with_id(query: str | None, found: Lookup | Explanation) -> dict[str, Any]:
+    """The fields of what was found, after the id of the query."""
+    return {"id": query} | {name: getattr(found, name) for name in type(found).__dataclass_fields__}
 
 
 @dataclass(frozen=True)

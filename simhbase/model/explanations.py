@@ -107,11 +107,11 @@ class Comparison:
     share (0 to 1) of the characters of the left text that the right one has, and of the right that the left
     has: those in 13 characters in a row, or in 6 Han characters in a row, that the other text has anywhere
     (normal form, without white space; a shorter text is contained as a whole or not at all). Near 1 does not
-    mean that nothing differs. None for the profile short. notes: what explains the similarity, such as "same
-    lines, other order", "differs by NAME -> NAME", or that a text repeats itself so much that similarity
-    means little. drawers: flags of shared drawers; drawer_count:
-    number of drawers that a document is in. match: a lookup of one would find the other, as the estimate is
-    near enough and they share a drawer.
+    mean that nothing differs. None for the profile short. notes: sentences that explain the similarity, such
+    as "same lines, other order" and "differs by NAME -> NAME"; one warns of a text that repeats itself, where
+    the similarity means little. drawers: flags of shared drawers; drawer_count: number of drawers that a
+    document is in. match: a lookup of one would find the other, as the estimate is near enough and they share
+    a drawer.
 
     stretches: both texts in full, as alternating same and different stretches. words: words that one text has
     more often, largest difference first; more_words: number left out. whole: a stretch was too long to

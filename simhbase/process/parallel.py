@@ -45,7 +45,8 @@ def map_in_threads(
         return
     executor = ThreadPoolExecutor(threads, "simhbase")
     try:
-        yield from results_in_order(partial(executor.submit, function), items, threads, size)  # type: ignore[call-arg]
+        submit: Callable[[Item], Future[Result]] = partial(executor.submit, function)  # type: ignore[call-arg]  # mypy wants the item, too
+        yield from results_in_order(submit, items, threads, size)
     finally:
         executor.shutdown(cancel_futures=True)
 

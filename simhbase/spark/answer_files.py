@@ -1,9 +1,9 @@
 """Looks up the documents of files on Spark: what `simhbase find` does in a store and `simhbase match` among
 other files, with the same answers.
 
-match: each task indexes some of the other files' documents in memory, as the command does with all, and looks
-up the fingerprints of all queries, which are sent to it. Only what is near is shuffled, and then its texts,
-which are compared. Nothing else of the other files is shuffled but their ids, to find those that repeat.
+match: each task holds a part of the other files' documents in an index in memory, as the command holds all,
+and looks up all queries, whose fingerprints are sent to each task. The documents that are near are shuffled,
+and their texts, which are compared. Of the others only the ids are shuffled, to find those that repeat.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def find_files(
     with raised_clearly(), showing_tasks(session, watcher), ExitStack() as stack:
         run.outputs.require(inputs)
         how = {"drawer_limit": drawer_limit, "ids_limit": ids_limit, "scope": scope}
-        with open_index(store, access="read", **how) as index:  # type: ignore[arg-type]
+        with open_index(store, access="read", **how) as index:  # type: ignore[arg-type]  # of several types
             profile = index.profile
             scheme = profile.index_scheme
             _ = scheme.bounds(query.k, query.min_similarity)  # raises if it has none such

@@ -51,14 +51,14 @@ def growth_of(path: Path, names: Iterable[str] | None = None) -> Growth:
     manifest, logs = list[tuple[str, int]](), list[tuple[str, int]]()
     # A lookup of a reader calls this: no methods of Path, which take longer than the system.
     try:
-        names = os.listdir(path) if names is None else names  # noqa: PTH208
+        names = os.listdir(path) if names is None else names  # noqa: PTH208  # as said above
     except (FileNotFoundError, NotADirectoryError):
         names = ()
     for name in sorted(names):
         files = manifest if name.startswith("MANIFEST-") else logs if name.endswith(".log") else None
         if files is not None:
             try:
-                size = os.stat(f"{path}/{name}").st_size  # noqa: PTH116
+                size = os.stat(f"{path}/{name}").st_size  # noqa: PTH116  # as said above
             except FileNotFoundError:  # the writer deletes files at any time
                 continue
             files.append((name, size))
