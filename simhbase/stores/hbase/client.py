@@ -325,12 +325,22 @@ class GatewayClient:
         StoreUnreachable, earlier than other operations: an address that never answered may be mistyped."""
         seconds = min(self._address.timeout, OPENING_SECONDS)
         operation = Operation("looking for", table, seconds, self.outage)
-        while (problem := self._ask_about(table, operation.end)) is not None:
+        while (problem := self._unready(table, operation.end)) is not None:
             if isinstance(problem, CallRefused) and problem.final:
                 raise StoreFailed(f"{operation.doing} failed: {problem}") from problem
-            if not operation.pause_for(problem, gone=problem.is_gone):
-                raise _unreachable(operation, problem) from problem
+            if operation.pause_for(problem, gone=isinstance(problem, CallFailed) and problem.is_gone):
+                continue
+            if isinstance(problem, TableDisabled):
+                raise problem
+            raise _unreachable(operation, problem) from problem
         self.outage.answered()
+
+    def _unready(self, table: Table, deadline: float) -> CallFailed | TableDisabled | None:
+        """Why a table cannot be used yet. Raises TablesMissing."""
+        try:
+            return self._ask_about(table, deadline)
+        except TableDisabled as disabled:  # as it is for a moment while another process creates it
+            return disabled
 
     def close(self) -> None:
         """Close all connections."""
