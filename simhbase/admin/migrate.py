@@ -161,7 +161,7 @@ def count_missing(
 def require_fitting(source: Index, target: Index, given: Mapping[str, object], wanted: Profile) -> None:
     """Raises UsageError if both are the same store, ProfileMismatch if the target has another profile or
     fingerprints that cannot be compared. given: parameters of the target, by which the source's profile
-    becomes the `wanted` one."""
+    becomes the `wanted` one. (`Profile.reindexed` says which parameters may change.)"""
     stored, there = source.stored_profile, target.stored_profile
     if there.row == stored.row:
         raise UsageError(f"{target.store.url} is the store {source.store.url} itself, or a copy of it")

@@ -1,4 +1,4 @@
-"""Chooses the representative of a group."""
+"""In which order documents are preferred as representatives of their group; `drawers/groups.py` chooses."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from simhbase.index.rows import parse_document
 from simhbase.model.moment import at
 from simhbase.model.stored import Met
 from simhbase.model.values import Claim
-from simhbase.stores.arrays import after_prefix
 from simhbase.stores.base import MET, Cell, Records, Row, Store
+from simhbase.stores.keys import after_prefix
 
 MOST = 10_000  # ids that are counted for a document
 _FEW = 100  # rows that are read with others

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from simhbase.errors import StoreFailed
 from simhbase.index.tags import Tags
-from simhbase.stores.arrays import after_prefix
 from simhbase.stores.checked import all_checked, checked, is_intact, unchecked
+from simhbase.stores.keys import after_prefix
 from simhbase.stores.meta import quoted
 from simhbase.stores.strings import Strings
 

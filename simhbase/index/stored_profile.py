@@ -2,8 +2,8 @@
 
 Writers with different parameters would fill an index with fingerprints that cannot match each other. So the
 profile is written last when tables are created (tables without one are incomplete), and every open compares
-the given parameters with the stored ones, and this machine's fingerprints of fixed texts with the
-creator's.
+the given parameters with the stored ones. Before a process makes its first fingerprint for the store, it
+compares its fingerprints of fixed texts with the creator's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""URLs of stores, services and inputs are shown in messages, so there is no secret in them."""
+"""URLs are shown in messages, so there is no secret in them: stores and services refuse one with a password
+(`refuse_secret`), and elsewhere, also of what is meant as a URL, it is left out (`redacted`)."""
 
 from __future__ import annotations
 

@@ -4,13 +4,14 @@ answer."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import groupby
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
@@ -22,13 +23,15 @@ from simhbase.index.scoped import StoreOfScopes
 from simhbase.model import wire
 from simhbase.online import asked, openapi
 from simhbase.online.around import Around
+from simhbase.online.bodies import Bodies, read_body, require_few_strings
 from simhbase.online.calls import source
 from simhbase.online.endpoints import ENDPOINTS, JSON, JSON_LINES, Endpoint
-from simhbase.online.limits import Bodies, read_body, require_few_strings, unless_gone
 from simhbase.online.metrics import CONTENT_TYPE, ServiceMetrics
 from simhbase.online.service import Service
 from simhbase.online.settings import Limits, Settings
 from simhbase.online.tokens import Tokens
+
+T = TypeVar("T")
 
 LARGE = 1 << 18  # bytes of an answer that are held until they are read
 
@@ -200,3 +203,18 @@ def _documents(body: bytes) -> asked.DocumentsRequest:
     return asked.DocumentsRequest(
         documents=[wire.decode(line, kind, f"line {number}") for number, line in lines if line.strip()]
     )
+
+
+async def unless_gone(request: Request, answer: Awaitable[T]) -> T:
+    """An answer, unless the client disconnects before: then what has not begun is cancelled. Raises
+    ClientDisconnect."""
+    answering = asyncio.ensure_future(answer)
+    leaving = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done() and leaving.result()["type"] == "http.disconnect":
+            raise ClientDisconnect
+        return await answering
+    finally:
+        answering.cancel()
+        leaving.cancel()

@@ -27,9 +27,9 @@ from simhbase.model.statistics import Stats
 from simhbase.model.stored import StoredDocument, StoredPage
 from simhbase.model.values import Claim, Lookup, Match, Moment, Query
 from simhbase.online import answers, asked
+from simhbase.online.bodies import fitting
 from simhbase.online.calls import Calls, source, within
 from simhbase.online.failures import NotStored, TooLarge
-from simhbase.online.limits import fitting
 from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.settings import REQUEST_CHARACTERS, Settings
 from simhbase.online.shared import SharedLookups

@@ -15,7 +15,7 @@ from simhbase._core import Drawers
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.model.values import Size
-from simhbase.stores.arrays import after_key, keys_of, rows_between, versions_of
+from simhbase.stores.arrays import keys_of, rows_between, versions_of
 from simhbase.stores.atomic import BaseStore, LockedRecords
 from simhbase.stores.backend import Backend
 from simhbase.stores.base import (
@@ -30,6 +30,7 @@ from simhbase.stores.base import (
     Row,
     Version,
 )
+from simhbase.stores.keys import after_key
 from simhbase.stores.strings import pairs
 
 T = TypeVar("T")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from simhbase.errors import StoreFailed
-from simhbase.stores.arrays import after_prefix
 from simhbase.stores.base import Records, RecordTable, Row
 from simhbase.stores.checked import checked, is_intact, unchecked
+from simhbase.stores.keys import after_prefix
 
 TICKETS = b"claim tickets"  # counter of the batches of claims, where many processes write
 _COUNTER_BYTES = 8

@@ -1,4 +1,4 @@
-"""Connections of one process to one server, shared by its threads, and retries.
+"""Connections of one process to one server (PostgreSQL, Redis), shared by its threads, and retries.
 
 Inside a transaction or under a lock a thread holds a connection, which all its calls use. Elsewhere each call
 takes one. What fails for the connection's sake is repeated until the time is up, except with a held one: the

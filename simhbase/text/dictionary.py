@@ -28,7 +28,7 @@ def dictionary() -> Dictionary:
     path = os.path.join(cache_folder(), f"words-{_key(folder)}.bin")
     if found := opened(path):
         return found
-    from simhbase.text.dictionary_copy import make  # needed once in the life of the copy
+    from simhbase.text.dictionary_making import make  # needed once in the life of the copy
 
     return make(folder, path)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simhbase.text import dictionary as module
-from simhbase.text import dictionary_copy
+from simhbase.text import dictionary_making
 from simhbase.text.dictionary import dictionary
 from simhbase.text.packages import package_folder
 
@@ -27,7 +27,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def block():
-    return dictionary_copy._block(package_folder("jieba", "jieba is not installed"))
+    return dictionary_making._block(package_folder("jieba", "jieba is not installed"))
 
 
 @pytest.mark.slow
@@ -46,10 +46,10 @@ def test_of_threads_and_processes_that_wait_none_makes_it_again(folder, block, m
     """While another holds the lock a process waits, and then takes what that one made."""
     path = Path(module.cache_folder()) / f"words-{module._key(package_folder('jieba', ''))}.bin"
     folder.mkdir(parents=True)
-    monkeypatch.setattr(dictionary_copy, "_block", lambda folder: pytest.fail("made again"))
+    monkeypatch.setattr(dictionary_making, "_block", lambda folder: pytest.fail("made again"))
     with ThreadPoolExecutor() as pool:
-        with dictionary_copy._alone(path.with_suffix(".lock")):
-            waiting = [pool.submit(dictionary_copy._made, "", path) for _ in range(3)]
+        with dictionary_making._alone(path.with_suffix(".lock")):
+            waiting = [pool.submit(dictionary_making._made, "", path) for _ in range(3)]
             path.write_bytes(block)
         assert all(each.result() for each in waiting)
     assert dictionary()
@@ -60,7 +60,7 @@ def test_a_damaged_copy_is_made_again(folder, block, damage, monkeypatch):
     folder.mkdir(parents=True)
     path = folder / f"words-{module._key(package_folder('jieba', ''))}.bin"
     path.write_bytes(damage)
-    monkeypatch.setattr(dictionary_copy, "_block", lambda folder: block)
+    monkeypatch.setattr(dictionary_making, "_block", lambda folder: block)
     dictionary()
     assert path.read_bytes() == block
 
@@ -68,7 +68,7 @@ def test_a_damaged_copy_is_made_again(folder, block, damage, monkeypatch):
 def test_a_folder_that_cannot_be_written_to_costs_time_and_says_so_once(tmp_path, block, caplog, monkeypatch):
     """Its place is taken by a file, which no user may turn into a folder."""
     (tmp_path / "cache").write_text("in the way")
-    monkeypatch.setattr(dictionary_copy, "_block", lambda folder: block)
+    monkeypatch.setattr(dictionary_making, "_block", lambda folder: block)
     with caplog.at_level(logging.WARNING):
         assert dictionary() is dictionary()
     (warning,) = caplog.messages

@@ -210,7 +210,7 @@ HEAVY = {
     *(
         "simhbase.profile.comparison",
         "simhbase.text.html",
-        "simhbase.text.dictionary_copy",
+        "simhbase.text.dictionary_making",
         "simhbase.jobs.pipeline",
     ),
 }

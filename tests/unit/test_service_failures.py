@@ -21,9 +21,9 @@ import simhbase
 from simhbase.admin import Administrator
 from simhbase.errors import Overloaded, ProfileMismatch, StoreFailed
 from simhbase.index.index import Index
-from simhbase.online.app import create_app
+from simhbase.online.app import create_app, unless_gone
+from simhbase.online.bodies import Bodies
 from simhbase.online.calls import Calls, source
-from simhbase.online.limits import Bodies, unless_gone
 from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.settings import Limits, Settings
 

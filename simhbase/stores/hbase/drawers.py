@@ -14,7 +14,7 @@ from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, fingerprints_of
 from simhbase.errors import StoreFailed
 from simhbase.model.values import Size
 from simhbase.process.logs import logger
-from simhbase.stores.arrays import after_key, parts_of, to_bytes
+from simhbase.stores.arrays import parts_of, to_bytes
 from simhbase.stores.base import PART_ROWS, DrawerHits, DrawerRows, IndexRows, hits_by_read
 from simhbase.stores.hbase import filters
 from simhbase.stores.hbase.answers import (
@@ -30,6 +30,7 @@ from simhbase.stores.hbase.filtered import ROWS as FILTERED_ROWS
 from simhbase.stores.hbase.filtered import FilteredScans
 from simhbase.stores.hbase.requests import DELETE_PAUSE, Request, Table
 from simhbase.stores.hbase.scans import Kind, Page, Scans
+from simhbase.stores.keys import after_key
 
 # Rows of one call, fewest and most: few, so that all connections have some, but enough to be worth a call.
 PUT_ROWS = (250, 5_000)

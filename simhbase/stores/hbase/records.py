@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from simhbase.model.values import Size
-from simhbase.stores.arrays import after_key, after_prefix, parts_of
+from simhbase.stores.arrays import parts_of
 from simhbase.stores.base import Cell, NamedCells, RecordTable, Row, Version
 from simhbase.stores.hbase import filters
 from simhbase.stores.hbase.client import GatewayClient, Operation, tasks
@@ -20,6 +20,7 @@ from simhbase.stores.hbase.filtered import ROWS as FILTERED_ROWS
 from simhbase.stores.hbase.filtered import FilteredScans
 from simhbase.stores.hbase.requests import DELETE_PAUSE, Request, Table
 from simhbase.stores.hbase.scans import Kind, Page, Scans
+from simhbase.stores.keys import after_key, after_prefix
 
 C = TypeVar("C", bytes, tuple[bytes, bytes])  # a row's key, or the key and name of a cell
 

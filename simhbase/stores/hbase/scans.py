@@ -17,11 +17,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
 from simhbase.model.values import Size
-from simhbase.stores.arrays import after_key
 from simhbase.stores.hbase.answers import UnexpectedRow
 from simhbase.stores.hbase.client import GatewayClient, Operation, Steps
 from simhbase.stores.hbase.connection import Connection
 from simhbase.stores.hbase.requests import Reader, Table, close_scanner, next_rows
+from simhbase.stores.keys import after_key
 
 P = TypeVar("P")
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from simhbase.model.values import Size
-from simhbase.stores.arrays import after_key, after_prefix, versions_of
+from simhbase.stores.arrays import versions_of
 from simhbase.stores.base import MET, Cell, RecordTable, Row, Version
+from simhbase.stores.keys import after_key, after_prefix
 from simhbase.stores.postgresql.arrays import (
     COPY_END,
     COPY_HEAD,

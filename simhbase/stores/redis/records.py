@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.model.values import Size
-from simhbase.stores.arrays import after_key, after_prefix, versions_of
+from simhbase.stores.arrays import versions_of
 from simhbase.stores.base import Cell, RecordTable, Row, Version
+from simhbase.stores.keys import after_key, after_prefix
 from simhbase.stores.redis.client import Argument, Client, damaged, packed
 
 BATCH_ROWS = 10_000

@@ -19,8 +19,8 @@ from rocksdict import AccessType, DBRecoveryMode, Options, Rdict, RdictIter, Rea
 
 from simhbase.errors import StoreBusy, StoreFailed, TablesMissing
 from simhbase.model.values import Size
-from simhbase.stores.arrays import after_key
 from simhbase.stores.base import ATOMIC_TABLES, MET, NoteDamage, RecordTable
+from simhbase.stores.keys import after_key
 from simhbase.stores.rocksdb.database import Database, Failures, holds
 from simhbase.stores.rocksdb.folder import NOTHING_THERE, require_store
 from simhbase.stores.rocksdb.integrity import holds_rows, require_whole

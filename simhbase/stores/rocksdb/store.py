@@ -23,7 +23,7 @@ from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
 from simhbase.model.values import Size
 from simhbase.process.progress import Progress, no_progress
-from simhbase.stores.arrays import after_key, common_prefix, drawer_rows, to_bytes, to_index_rows, versions_of
+from simhbase.stores.arrays import drawer_rows, to_bytes, to_index_rows, versions_of
 from simhbase.stores.atomic import BaseStore, LockedRecords
 from simhbase.stores.base import (
     PART_ROWS,
@@ -36,6 +36,7 @@ from simhbase.stores.base import (
     Row,
     Version,
 )
+from simhbase.stores.keys import after_key, common_prefix
 from simhbase.stores.rocksdb.compaction import compact
 from simhbase.stores.rocksdb.database import Database, Put, reopened
 from simhbase.stores.rocksdb.follower import Follower

@@ -1,11 +1,10 @@
-"""Reads request bodies, with limits on size and time, and on the total size of all requests."""
+"""Bodies of requests and answers: limits on the size and time of each, and on the total size of all."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -15,8 +14,6 @@ from simhbase.model import wire
 from simhbase.online.calls import source
 from simhbase.online.failures import TooLarge
 from simhbase.process.queue import Shares
-
-T = TypeVar("T")
 
 STRINGS_OF_DOCUMENT = 64  # names and values of fields and tags
 
@@ -100,18 +97,3 @@ async def read_body(request: Request, most: int, seconds: float, hold: Callable[
             408, f"the request was not complete within {seconds:g} s", {"Connection": "close"}
         ) from error
     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-async def unless_gone(request: Request, answer: Awaitable[T]) -> T:
-    """An answer, unless the client disconnects before: then what has not begun is cancelled. Raises
-    ClientDisconnect."""
-    answering = asyncio.ensure_future(answer)
-    leaving = asyncio.ensure_future(request.receive())
-    try:
-        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not answering.done() and leaving.result()["type"] == "http.disconnect":
-            raise ClientDisconnect
-        return await answering
-    finally:
-        answering.cancel()
-        leaving.cancel()
