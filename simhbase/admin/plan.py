@@ -25,7 +25,6 @@ from simhbase.index.reader import DRAWER_LIMIT, expired_before, live_entries
 from simhbase.index.rows import listed_sketch, parse_listing
 from simhbase.index.writer import batch_of, known_in
 from simhbase.profile.profile import Profile
-from simhbase.stores.hbase.planning import Content
 
 SAMPLE = 200_000  # documents
 LOOKUPS = 20_000  # of these, looked up among the others
@@ -396,6 +395,8 @@ def plan(
             most_documents=int(float(f"{ends[limit]:.3g}")),
             limit=limit,
         )
+
+    from simhbase.stores.hbase.planning import Content  # of one backend, which may be missing
 
     return Plan(
         documents=documents,

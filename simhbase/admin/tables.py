@@ -20,6 +20,7 @@ from datetime import timedelta
 from simhbase.admin.snapshots import Snapshot, restore, snapshot
 from simhbase.admin.stats import sizes
 from simhbase.drawers.scheme import SimHashScheme
+from simhbase.drawers.sizes import oversized_drawers
 from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing
 from simhbase.index.index import Index
 from simhbase.index.opening import open_index, require_counts
@@ -29,10 +30,8 @@ from simhbase.index.stored_profile import StoredProfile, probes, read_profile, w
 from simhbase.model.values import Size
 from simhbase.profile.profile import Profile, given_parameters, make_profile
 from simhbase.stores import backend
-from simhbase.stores.backend import Backend
+from simhbase.stores.backend import Backend, LiveTable
 from simhbase.stores.base import Store, Ttl
-from simhbase.stores.hbase.planning import oversized_drawers
-from simhbase.stores.hbase.schema import LiveTable
 
 __all__ = [
     "CheckedTables",

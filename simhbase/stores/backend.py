@@ -15,6 +15,16 @@ from simhbase.stores.base import Access, NoteDamage, Store
 MOST_TTL = 2**31 - 2  # seconds; HBase takes one more for never
 
 
+@dataclass(frozen=True, slots=True)
+class LiveTable:
+    """A live table: number of regions, durability, attributes of its column family."""
+
+    name: str
+    regions: int
+    durability: str
+    attributes: Mapping[str, str]
+
+
 @dataclass
 class Backend(ABC):
     """The store at a URL. Methods raise the errors of `simhbase.open`.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from simhbase.errors import BadInput
 from simhbase.text.encoding import decode
+from simhbase.text.packages import package_folder
 
 # Limit of browsers. Finding the main text takes time quadratic in the depth.
 _MAX_DEPTH = 512
@@ -36,6 +37,7 @@ _STATED = re.compile(
     re.IGNORECASE,
 )
 _HIDDEN = '[style*="visibility"]'
+_MISSING = "pages are read by resiliparse and fastwarc, which are not installed: pip install 'simhbase[web]'"
 REPLACEMENT = "\ufffd"  # in place of bytes that an encoding does not have
 
 
@@ -46,16 +48,26 @@ class Page(NamedTuple):
     title: str | None
 
 
+def require_readers() -> None:
+    """Raises BadInput if what reads pages and web archives is not installed."""
+    for package in ("resiliparse", "fastwarc"):
+        package_folder(package, _MISSING)
+
+
 def extract_html(html: str | bytes, encoding: str | None = None) -> Page:
     """Extract the main text of a page, without markup, navigation, comments, scripts and hidden elements.
 
     Bytes are decoded as UTF-8 if valid, else by `encoding` (from the HTTP header), else by the encoding that
     the page declares or looks like; invalid bytes become U+FFFD. Broken markup is parsed as in browsers.
-    Raises BadInput for a tag with more than 1,000 attributes, and for more than 10,000 options of lists;
+    Raises BadInput for a tag with more than 1,000 attributes, for more than 10,000 options of lists, and
+    without the packages of the extra `web`;
     MemoryError if the process may not have the memory for it. A page of 32 KiB may take 3 GB: read those of
     strangers in a process whose memory is limited.
     """
-    from resiliparse.extract.html2text import extract_plain_text
+    try:
+        from resiliparse.extract.html2text import extract_plain_text
+    except ModuleNotFoundError as error:
+        raise BadInput(_MISSING) from error
 
     page = html if isinstance(html, str) else _decode_page(html, encoding)
     if _MANY_ATTRIBUTES.search(page):

@@ -3,8 +3,9 @@
 import pytest
 
 from simhbase.drawers.layout import layout
+from simhbase.drawers.sizes import drawer_rows, oversized_drawers
 from simhbase.profile.profile import MinHashProfile, Profile
-from simhbase.stores.hbase.planning import REGION_BYTES, Content, drawer_rows, oversized_drawers
+from simhbase.stores.hbase.planning import REGION_BYTES, Content
 from simhbase.stores.hbase.schema import TABLES, Options
 
 BILLION = 1_000_000_000

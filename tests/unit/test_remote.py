@@ -175,6 +175,19 @@ class TestWhatIsMissingHere:
         )
         assert b"fsspec, which is not installed: pip install 'simhbase[remote]'" in done.stdout
 
+    @pytest.mark.parametrize("name", ["page.html", "crawl.warc"])
+    def test_what_reads_pages_and_web_archives(self, tmp_path, name):
+        (tmp_path / name).write_text("<p>A page</p>")
+        program = (
+            "import sys; sys.modules['resiliparse'] = None\n"
+            "from tests.reading import read\n"
+            f"print(read({str(tmp_path / name)!r}))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment(), capture_output=True, check=True
+        )
+        assert b"pip install 'simhbase[web]'" in done.stdout
+
     @pytest.mark.skipif(find_spec("s3fs") is not None, reason="s3fs is installed")
     def test_the_package_of_a_scheme(self):
         ((_, _, reason),) = rejects(read("s3://bucket/day/*.jsonl.gz"))

@@ -27,8 +27,9 @@ from simhbase.corpus.record import (
     too_long,
 )
 from simhbase.corpus.streams import WARC_BEGIN, split_lines, unpacked_text, wide_to_utf8
+from simhbase.errors import BadInput
 from simhbase.text.encoding import is_wide
-from simhbase.text.html import decode_stated, stated_encoding
+from simhbase.text.html import decode_stated, require_readers, stated_encoding
 from simhbase.text.packing import Rereadable, Resumption, Unreadable
 
 _OVER_LINES = "an object a line is expected, not JSON over several lines: {} writes it so"
@@ -78,7 +79,12 @@ def _with_encoding_of_pages(
 ) -> Iterator[Raw | Reject]:
     """All records, pages in UTF-8. Those that neither their server nor themselves state the encoding of have
     the one of the options, or what auto finds, or are rejected; so are those of which much is not in the
-    encoding that is stated."""
+    encoding that is stated, and the source where nothing that reads pages is installed."""
+    try:
+        require_readers()
+    except BadInput as missing:
+        yield SourceReject(source.name, None, None, str(missing))
+        return
     notes: set[str] = set()
     damaged = lost = 0  # pages, characters
     for item in items:

@@ -14,12 +14,12 @@ from typing import Any
 
 from simhbase.drawers.scheme import Scheme
 from simhbase.errors import TablesMissing, UsageError
-from simhbase.stores.backend import Backend
+from simhbase.stores.backend import Backend, LiveTable
 from simhbase.stores.base import MET, Access
 from simhbase.stores.hbase import schema as ddl
 from simhbase.stores.hbase.administration import Thrift2Administrator
 from simhbase.stores.hbase.planning import Content
-from simhbase.stores.hbase.schema import DEFAULT_OPTIONS, LiveTable, Options, TableSpec
+from simhbase.stores.hbase.schema import DEFAULT_OPTIONS, Options, TableSpec
 from simhbase.stores.hbase.store import HBaseStore
 from simhbase.stores.hbase.url import parse
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.errors import SchemaDiffers, TablesMissing, UsageError
-from simhbase.stores.backend import require_valid_ttl
+from simhbase.stores.backend import LiveTable, require_valid_ttl
 from simhbase.stores.base import MET, RECORD_TABLES
 
 INDEX = "index"
@@ -121,16 +121,6 @@ class AttributeDifference:
 
     def __str__(self) -> str:
         return f"{self.table}: {self.attribute} is {self.live or 'missing'}, not {self.wanted}"
-
-
-@dataclass(frozen=True, slots=True)
-class LiveTable:
-    """A live table: number of regions, durability, attributes of its column family."""
-
-    name: str
-    regions: int
-    durability: str
-    attributes: Attributes
 
 
 class TableAdministrator(Protocol):
