@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from tests.cluster import Cluster, started
 from tests.kerberos import Realm
-from tests.local_spark import local_spark
+from tests.local_spark import FOR_FEW_ROWS, local_spark
 from tests.postgresql import PostgreSQL
 from tests.redis import Redis
 from tests.services import started as started_server
@@ -37,8 +37,6 @@ TOGETHER = (
     "spark",
     "browser",
 )  # of which each has its own process, which starts what the tests run on
-# For so few rows, Java's better compiler takes as long as all the rest.
-QUICKLY_COMPILED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 # PySpark leaves its connections to Java to the garbage collector, compares versions by distutils (3.5), and
 # says so of pandas 3 (4).
 OF_PYSPARK = (
@@ -202,7 +200,7 @@ def redis() -> Iterator[Redis]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark of two threads for all tests; where there is no Java it does not start, and they fail."""
-    with local_spark(tmp_path_factory.mktemp("spark"), **QUICKLY_COMPILED) as session:
+    with local_spark(tmp_path_factory.mktemp("spark"), **FOR_FEW_ROWS) as session:
         yield session
 
 

@@ -12,13 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.sql import functions as F  # noqa: N812  # the usual name
 
 import simhbase
 from simhbase import spark as jobs
+from simhbase.deduplication.dates import DateOrder, DateUnit
+from simhbase.deduplication.representative import preference
 from simhbase.drawers.join import distinct, pairs_within
 from simhbase.errors import BadInput, SimhbaseError, UsageError
 from simhbase.profile.profile import Profile, make_profile
 from simhbase.spark import drawers
+from simhbase.spark.dedup import most_preferred_first, values_of, with_forms
 from simhbase.spark.hfile_input import with_given_fingerprints
 from tests import reference
 from tests.bench.dedup import planted
@@ -87,15 +91,13 @@ def numbered(file: Path, records) -> Path:
 # --- what one machine finds ---
 
 
-def test_a_kept_row_says_how_many_it_stands_for(spark):
+def test_a_kept_row_has_its_columns_and_says_how_many_it_stands_for(spark):
     one, other = texts(2)
-    rows = [(n, str(n), one if n % 3 else other, "") for n in range(7)] + [
-        (7, "7", "Yes", ""),
-        (1, "1", one, ""),
-    ]
-    df = spark.createDataFrame(rows, COLUMNS)
+    rows = [(n, n, one if n % 3 else other, "") for n in range(7)] + [(7, 7, "Yes", ""), (1, 1, one, "")]
+    df = spark.createDataFrame(rows, "n long, id int, text string, date string")
     found = jobs.dedup(df, keep="-n", count_column="representative")
-    assert sorted((row.id, row.representative) for row in found.unique.collect()) == [("0", 3), ("1", 4)]
+    assert sorted((row.id, row.representative) for row in found.unique.collect()) == [(0, 3), (1, 4)]
+    assert found.unique.dtypes == [*df.dtypes, ("representative", "bigint")]
     found.unpersist()
     with pytest.raises(UsageError, match=r"^count_column: there is a column 'DATE' already"):
         jobs.dedup(df, count_column="DATE")
@@ -171,7 +173,7 @@ def mixed(tmp_path_factory) -> Path:
 @pytest.mark.parametrize(
     ("profile", "options", "partitions"),
     [
-        ({}, {}, 1),
+        pytest.param({}, {}, 1, marks=FULL),
         pytest.param({"k": 8}, {"chains": True, "keep": "longest"}, 9, marks=FULL),
         pytest.param(
             {"scheme": "minhash", "threshold": "0.52-0.7"}, {"keep": "newest"}, 3, marks=pytest.mark.full
@@ -190,6 +192,7 @@ def test_the_groups_are_those_of_one_machine(spark, mixed, profile, options, par
     require_the_same(spark, mixed, profile, partitions, **options)
 
 
+@pytest.mark.full
 def test_a_crowd_in_one_drawer_has_the_groups_of_one_machine(spark, tmp_path):
     """More near texts than are compared each with each, of two pages with the same beginning."""
     chance, (page, other) = random.Random(3), texts(2, words=150)
@@ -204,7 +207,8 @@ def test_a_crowd_in_one_drawer_has_the_groups_of_one_machine(spark, tmp_path):
     require_the_same(spark, numbered(tmp_path / "crowd.jsonl", records), min_similarity=0.7)
 
 
-@pytest.mark.parametrize("partitions", [1, pytest.param(200, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("partitions", [1, 200])
 def test_input_without_order_is_ordered_by_ids_however_it_is_spread(spark, partitions):
     text, other = texts(2, words=60)
     rows = [(3, text), (20, text + " ,"), (1, text + " ."), (7, other)]
@@ -285,7 +289,10 @@ def test_pairs_of_sketches_are_those_of_the_scheme(spark):
 # --- fingerprints ---
 
 
-@pytest.mark.parametrize("parameters", [{}, {"bits": 128}, {"scheme": "minhash"}])
+@pytest.mark.parametrize(
+    "parameters",
+    [pytest.param({}, marks=FULL), pytest.param({"bits": 128}, marks=FULL), {"scheme": "minhash"}],
+)
 def test_fingerprints_are_those_of_the_profile_and_rejects_say_why(spark, parameters):
     (text,) = texts(1)
     rows = [("文档", text), ("b", "one"), (None, text), ("", text), ("e", None)]
@@ -334,40 +341,40 @@ def test_what_does_not_go_together_is_refused_before_anything_is_read(spark, opt
     ("older", "newer", "options"),
     [
         ("2024年9月30日", "Tue, 01 Oct 2024 00:00:00 GMT", {"keep": "newest"}),
-        pytest.param("soon", "2024-09-30", {"keep": "newest"}, marks=pytest.mark.full),
+        pytest.param("soon", "2024-09-30", {"keep": "newest"}, marks=FULL),
         (str(2**60), str(2**60 + 1), {"keep": "date"}),
-        pytest.param(2**60, 2**60 + 1, {"keep": "date"}, marks=pytest.mark.full),
-        pytest.param(1700000000, 1700000001, {"keep": "newest"}, marks=pytest.mark.full),
-        pytest.param(
-            "2024-09-30", "1800000000", {"keep": "newest", "date_unit": "s"}, marks=pytest.mark.full
-        ),
-        pytest.param("30/09/24", "01/10/24", {"keep": "newest", "date_order": "dmy"}, marks=pytest.mark.full),
+        pytest.param(2**60, 2**60 + 1, {"keep": "date"}, marks=FULL),
+        pytest.param(1700000000, 1700000001, {"keep": "newest"}, marks=FULL),
+        pytest.param("2024-09-30", "1800000000", {"keep": "newest", "date_unit": "s"}, marks=FULL),
+        pytest.param("30/09/24", "01/10/24", {"keep": "newest", "date_order": "dmy"}, marks=FULL),
     ],
 )
 def test_dates_and_integers_are_compared_as_on_one_machine(spark, older, newer, options):
-    (text,) = texts(1)
-    frame = spark.createDataFrame([("a", text, older), ("b", text, newer)], ["id", "text", "date"])
-    found = jobs.dedup(frame, **options)
-    assert [row.id for row in found.unique.collect()] == ["b"]
-    found.unpersist()
+    assert most_preferred(spark, [older, newer], **options) == newer
+
+
+def most_preferred(
+    spark,
+    values: list[object],
+    keep: str,
+    date_order: DateOrder | None = None,
+    date_unit: DateUnit | None = None,
+) -> object:
+    frame = spark.createDataFrame([(value,) for value in values], ["date"])
+    chosen = preference(keep, "date", date_order, date_unit)
+    read = with_forms(frame.select("date", *values_of(frame, F.lit(""), chosen)), date_order)
+    return read.orderBy(*most_preferred_first(read, chosen)).first().date
 
 
 def test_dates_that_do_not_fit_the_order_are_counted_and_said(spark, caplog):
-    (text,) = texts(1)
-    rows = [("a", text, "31/12/24"), ("b", text, "02/03/23"), ("c", text, "30/12/24")]
-    found = jobs.dedup(spark.createDataFrame(rows, ["id", "text", "date"]), keep="newest", date_order="mdy")
-    assert [row.id for row in found.unique.collect()] == ["b"]
+    dates = ["31/12/24", "02/03/23", "30/12/24"]
+    assert most_preferred(spark, dates, "newest", date_order="mdy") == "02/03/23"
     assert "'30/12/24' in 'date' is no date in the order mdy (and 1 more are none)" in caplog.text
-    found.unpersist()
 
 
 def test_dates_that_are_uncertain_are_refused_as_on_one_machine(spark):
-    (text,) = texts(1)
-    frame = spark.createDataFrame(
-        [("a", text, "20240930"), ("b", text, "1700000000")], ["id", "text", "date"]
-    )
     with pytest.raises(UsageError, match=r"^date_unit: "):
-        jobs.dedup(frame, keep="newest")
+        most_preferred(spark, ["20240930", "1700000000"], "newest")
 
 
 def test_a_column_to_keep_by_that_is_empty_is_refused_and_no_documents_are_an_answer(spark):
@@ -375,8 +382,7 @@ def test_a_column_to_keep_by_that_is_empty_is_refused_and_no_documents_are_an_an
     frame = spark.createDataFrame([("a", text, "")], "id string, text string, date string")
     with pytest.raises(BadInput, match="no document has a value in column 'date'"):
         jobs.dedup(frame, keep="newest")
-    found = jobs.dedup(frame.limit(0), keep="newest")
-    assert found.report().documents == found.unique.count() == 0
+    assert jobs.dedup(frame.limit(0), keep="newest").report().documents == 0
 
 
 def test_more_matches_than_the_driver_can_join_are_refused(spark, monkeypatch):

@@ -66,11 +66,12 @@ def compared(spark, folder: Path, out: Path, job, command: list[object], **how) 
     ("profile", "query", "options", "how"),
     [
         ({"scheme": "minhash"}, Query(min_similarity=0.8), ["--min-similarity", "0.8"], {}),
-        (
+        pytest.param(
             {"k": 3, "verify": False},
             Query(),
             ["--exclude-self", "--ids-limit", "2"],
             {"exclude_self": True, "ids_limit": 2},
+            marks=pytest.mark.full,
         ),
     ],
 )
@@ -89,7 +90,7 @@ def test_stored_documents_are_found_as_by_the_command(spark, tmp_path, corpus, p
 @pytest.mark.parametrize(
     ("profile", "options", "how"),
     [
-        ({}, [], {}),
+        pytest.param({}, [], {}, marks=pytest.mark.full),
         ({"scheme": "simhash", "verify": False}, ["--ids-limit", "2"], {"ids_limit": 2}),
         pytest.param(
             {},
@@ -116,6 +117,7 @@ def test_documents_are_matched_among_others_as_by_the_command(
     assert bool(report.truncated) == ("ids_limit" in how)
 
 
+@pytest.mark.full
 def test_files_are_matched_among_themselves_without_each_document_itself(spark, tmp_path, corpus):
     archive = str(corpus / "archive")
     command = ["match", "--against", archive, archive]

@@ -15,18 +15,28 @@ import pyarrow.parquet as pq
 import pytest
 
 import simhbase
-from simhbase.corpus.record import InputOptions
+from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.rejects import TooManyRejects
+from simhbase.deduplication.report import DedupReport
 from simhbase.errors import BadInput, OutputFailed, UsageError
 from simhbase.spark.dedup_files import dedup_files
+from simhbase.spark.files import Files
+from simhbase.spark.folders import Outputs
 from tests.command_line import environment, run, texts, write_lines
 from tests.examples import ROOT
 
 pytestmark = pytest.mark.spark
 
 
+OUTPUTS = ("unique", "duplicates", "rejects", "report")
+
+
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+def written(tmp_path: Path) -> Path:
     """Near-duplicates in several files, and records that are rejected."""
     contents = [each for text in texts(8, words=60) for each in (text, f"{text} tail", text)]
     folder = tmp_path / "corpus"
@@ -47,13 +57,14 @@ def corpus(tmp_path: Path) -> Path:
     return folder
 
 
-def lines_of(folder: Path) -> list[str]:
-    parts = sorted(folder.glob("part-*"))
+def lines_of(output: Path) -> list[str]:
+    parts = sorted(output.glob("part-*")) if output.is_dir() else [output]
     return [line for part in parts for line in part.read_text("utf-8").splitlines()]
 
 
 def counted(report: object) -> dict[str, object]:
     values = report if isinstance(report, Mapping) else asdict(report)  # type: ignore[call-overload]
+    values = json.loads(json.dumps(values))  # tuples are lists there
     return {name: value for name, value in values.items() if name not in ("seconds", "counts")}
 
 
@@ -84,38 +95,61 @@ def test_spark_submit_writes_the_lists_and_the_report_of_one_machine(tmp_path, c
     assert {path.name for path in tmp_path.iterdir() if path.suffix in (".part", ".old", ".crc")} == set()
 
 
-def test_what_may_not_contain_all_of_a_document_is_counted(spark, tmp_path, corpus):
-    options = {"min_containment": 0.999, "keep": "first"}
+@pytest.fixture(scope="module")
+def done(spark, tmp_path_factory) -> tuple[Path, DedupReport, DedupReport]:
+    """A folder with the lists of both, and the reports of one machine and of Spark."""
+    folder = tmp_path_factory.mktemp("done")
+    corpus = written(folder)
     inputs = [str(corpus / name) for name in ("b.jsonl", "a.jsonl", "a sub")]
-    alone = simhbase.dedup(inputs, **options)
-    found = dedup_files(spark, inputs, **options)
+    options = {"min_containment": 0.999, "keep": "first", "count_field": "copies"}
+    files = {name: folder / f"{name}.jsonl" for name in ("unique", "duplicates")}
+    read = Inputs(inputs, rejects=folder / "rejects.jsonl")
+    alone = simhbase.dedup(read, **options, **files)
+    outputs = {name: str(folder / name) for name in OUTPUTS}
+    return folder, alone, dedup_files(spark, inputs, **outputs, **options)
+
+
+def test_files_have_the_lists_and_the_report_of_one_machine(done):
+    folder, alone, found = done
     assert alone.not_contained > 0
-    assert counted(found) == counted(alone)
+    assert counted(found) == counted(alone) == counted(json.loads((folder / "report").read_bytes()))
+    for name in ("duplicates", "rejects"):
+        assert lines_of(folder / name) == (folder / f"{name}.jsonl").read_text("utf-8").splitlines()
+    kept = (folder / "unique.jsonl").read_text("utf-8").splitlines()
+    assert sorted(lines_of(folder / "unique")) == sorted(kept)
+    assert {path.name for path in folder.iterdir() if not path.suffix} == {"corpus", *OUTPUTS}
 
 
-def test_outputs_that_exist_are_found_before_anything_is_read(spark, tmp_path, corpus):
-    outputs = {name: str(tmp_path / name) for name in ("unique", "duplicates", "report")}
-    (tmp_path / "duplicates").mkdir()
-    (tmp_path / "duplicates" / "mine").write_text("mine")
-    with pytest.raises(UsageError, match=r"^duplicates: .*exists: name another one, or replace it"):
+def test_outputs_that_exist_are_found_before_anything_is_read_and_stay(spark, done):
+    folder, *_ = done
+    outputs = {name: str(folder / name) for name in OUTPUTS}
+    before = {name: lines_of(folder / name) for name in OUTPUTS}
+    with pytest.raises(UsageError, match=r"^unique: .*exists: name another one, or replace it"):
         dedup_files(spark, ["nowhere"], **outputs)
     with pytest.raises(TooManyRejects):
-        dedup_files(spark, [str(corpus)], **outputs, overwrite=True, max_rejects=3)
-    assert [path.name for path in (tmp_path / "duplicates").iterdir()] == ["mine"]
+        dedup_files(spark, [str(folder / "corpus")], **outputs, overwrite=True, max_rejects=3)
+    assert {name: lines_of(folder / name) for name in OUTPUTS} == before
+
+
+@pytest.mark.full
+def test_a_record_that_has_the_field_of_counts_is_refused(spark, tmp_path, corpus):
     with pytest.raises(BadInput, match="has a field 'day' already"):
-        dedup_files(spark, [str(corpus)], **outputs, overwrite=True, count_field="day")
-    assert {path.name for path in tmp_path.iterdir()} == {"corpus", "duplicates"}
-    dedup_files(spark, [str(corpus)], **outputs, overwrite=True)
-    assert len(lines_of(tmp_path / "duplicates")) == 18
-    assert {path.name for path in tmp_path.iterdir()} == {"corpus", *outputs}
+        dedup_files(spark, [str(corpus)], unique=str(tmp_path / "unique"), count_field="day")
+    assert {path.name for path in tmp_path.iterdir()} == {"corpus"}
 
 
-def test_outputs_get_their_names_together(spark, tmp_path, corpus, monkeypatch):
-    from simhbase.spark.folders import Outputs
+def test_outputs_get_their_names_together(spark, tmp_path, monkeypatch):
+    outputs = Outputs(spark, {name: str(tmp_path / name) for name in ("unique", "report")}, overwrite=True)
 
-    outputs = {name: str(tmp_path / name) for name in ("duplicates", "report")}
-    dedup_files(spark, [str(corpus)], **outputs)
-    before = (tmp_path / "report").read_bytes()
+    def write(content: str) -> None:
+        with outputs.written():
+            outputs.write("unique", content.encode())
+            outputs.write("report", content.encode())
+
+    def read() -> dict[str, str]:
+        return {path.name: path.read_text() for path in tmp_path.iterdir()}
+
+    write("first")
     rename = Outputs._rename
 
     def failing(self: Outputs, place: str, to: str) -> None:
@@ -123,13 +157,13 @@ def test_outputs_get_their_names_together(spark, tmp_path, corpus, monkeypatch):
             raise OutputFailed("the disk is gone")
         rename(self, place, to)
 
-    monkeypatch.setattr(Outputs, "_rename", failing)
-    with pytest.raises(OutputFailed, match="the disk is gone"):
-        dedup_files(spark, [str(corpus)], **outputs, overwrite=True, min_similarity=0.99)
-    monkeypatch.undo()
-    assert len(lines_of(tmp_path / "duplicates")) == 18
-    assert (tmp_path / "report").read_bytes() == before
-    assert {path.name for path in tmp_path.iterdir()} == {"corpus", *outputs}
+    with monkeypatch.context() as patch:
+        patch.setattr(Outputs, "_rename", failing)
+        with pytest.raises(OutputFailed, match="the disk is gone"):
+            write("second")
+    assert read() == dict.fromkeys(outputs.paths, "first")
+    write("third")
+    assert read() == dict.fromkeys(outputs.paths, "third")
 
 
 def test_rows_of_parquet_are_read_and_written_with_all_columns(spark, tmp_path, corpus):
@@ -153,8 +187,6 @@ def test_what_cannot_be_read_or_written_is_refused(spark, tmp_path, corpus):
     with pytest.raises(UsageError, match="is given twice"):
         dedup_files(spark, [str(corpus), str(corpus / "a.jsonl")])
     (corpus / "d.csv").write_text("id,text\n")
-    with pytest.raises(UsageError, match=r"^format: .* is csv: read files of one format|^format: "):
+    with pytest.raises(UsageError, match=r"^format: "):
         dedup_files(spark, [str(corpus)])
-    assert (
-        dedup_files(spark, [str(corpus)], options=InputOptions(format="jsonl")).rejected == 6
-    )  # with the line of d.csv
+    assert len(Files.find(spark, [str(corpus)], "jsonl").names) == 4

@@ -11,12 +11,12 @@ from simhbase.stores import open_store
 from simhbase.stores.hbase.tools import VARIABLE
 from tests.examples import ROOT, Reader, blocks, page
 
+LANGUAGES = ("sh", "console", "python")
 
+
+@pytest.mark.full
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "languages", [("sh", "python"), pytest.param(("sh", "console", "python"), marks=pytest.mark.full)]
-)
-def test_examples_do_what_the_page_shows(spark, tmp_path, languages):
+def test_examples_do_what_the_page_shows(spark, tmp_path):
     """Commands start a Java of their own, which takes long."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     reader = Reader(tmp_path)
@@ -25,9 +25,9 @@ def test_examples_do_what_the_page_shows(spark, tmp_path, languages):
         assert folder in shown
         before, _, name = folder.rpartition('"')
         shown = shown.replace(folder, f'{before}"{tmp_path}/{name}')  # Java is elsewhere
-    chosen = {f"{language} spark": language for language in languages}
+    chosen = {f"{language} spark": language for language in LANGUAGES}
     examples = [(chosen[language], block) for language, block in blocks(shown) if language in chosen]
-    assert list(dict.fromkeys(language for language, _ in examples)) == list(languages)
+    assert list(dict.fromkeys(language for language, _ in examples)) == list(LANGUAGES)
     for language, block in examples:
         reader.follow(language, block)
 

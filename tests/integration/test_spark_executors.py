@@ -19,7 +19,7 @@ import simhbase
 from tests.command_line import COMMAND, environment, read_lines, texts, write_lines
 from tests.examples import ROOT, Reader, blocks, page
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 SPARK = Path(pyspark.__file__).parent
 PACKAGES = Path(pyspark.__file__).parents[1]
@@ -120,7 +120,6 @@ def test_an_executor_without_simhbase_is_named(tmp_path, master):
     )
 
 
-@pytest.mark.full
 def test_an_executor_with_another_version_is_named(tmp_path, master):
     interpreter = python(tmp_path)
     add_simhbase(tmp_path, "0.0.9")
@@ -129,7 +128,6 @@ def test_an_executor_with_another_version_is_named(tmp_path, master):
     assert f" has simhbase 0.0.9, the driver {simhbase.__version__}: send it with the job" in said
 
 
-@pytest.mark.full
 def test_a_package_without_its_compiled_module_is_named(tmp_path, master):
     """As from a zip."""
     interpreter = python(tmp_path)
@@ -139,7 +137,6 @@ def test_a_package_without_its_compiled_module_is_named(tmp_path, master):
     assert re.search(r"cannot compute a fingerprint \(\w+Error: .*_core", said)
 
 
-@pytest.mark.full
 def test_another_python_is_named(tmp_path, master):
     interpreter = python(tmp_path)
     (tmp_path / "site" / "sitecustomize.py").write_text(
@@ -150,14 +147,12 @@ def test_another_python_is_named(tmp_path, master):
     assert said.startswith("Error: executors have Python 3.9, the driver 3.")
 
 
-@pytest.mark.full
 def test_a_python_that_executors_do_not_have_is_named(tmp_path, master):
     code, said = dedup(tmp_path, master, tmp_path / "none" / "python")
     assert code == 1
     assert said.startswith(f"Error: executors have no {tmp_path}/none/python: PYSPARK_PYTHON must name")
 
 
-@pytest.mark.full
 def test_packages_that_are_sent_as_the_page_shows_are_all_that_a_bare_python_needs(tmp_path, master):
     """It fetches the packages that simhbase needs."""
     build = f"import maturin; maturin.build_wheel({str(tmp_path)!r}, {{'build-args': '--profile dev'}})"

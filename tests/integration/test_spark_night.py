@@ -13,6 +13,7 @@ import pytest
 
 from tests.command_line import environment, texts, write_lines
 from tests.examples import ROOT
+from tests.local_spark import FOR_FEW_ROWS
 
 EXAMPLES = ROOT / "examples" / "spark"
 REJECTED = "corpus: done, and some records were rejected: see lists/rejects\n"
@@ -62,7 +63,8 @@ def test_a_night_has_lists_and_a_report_and_its_rejects_raise_the_alarm(tmp_path
     (tmp_path / "corpus").mkdir()
     records = [{"id": f"{n}", "text": text} for n, text in enumerate([*texts(2), *texts(2), "?"])]
     write_lines(tmp_path / "corpus" / "a.jsonl", records)
-    options = ["--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
+    settings = {**FOR_FEW_ROWS, "spark.sql.shuffle.partitions": "2"}
+    options = ["--master=local[2]", *(f"--conf={name}={value}" for name, value in settings.items())]
     assert night(tmp_path, *options, path=str(Path(sys.executable).parent)) == (0, REJECTED)
     report = json.loads((tmp_path / "lists" / "report.json").read_bytes())
     assert (report["documents"], report["unique"], report["rejected"]) == (5, 2, 1)
