@@ -24,7 +24,7 @@ from simhbase.index.claims import TIMEOUT, claim
 from simhbase.index.claims import batch as claim_batch
 from simhbase.index.claims.batch import ClaimBatch, ClaimContext, ClaimKind, Recent, Waiting
 from simhbase.index.claims.claim import Claimed, QueuedClaims, claim_all
-from simhbase.index.writer import DocumentBatch, HintingWriter
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.model.values import Claim
 from simhbase.stores.checked import unchecked
 from tests.simulated import (
@@ -446,7 +446,7 @@ def fingerprints_of(values: Sequence[int]) -> FingerprintBatch:
 def _initial(stored: Sequence[tuple[str, int]]) -> State:
     server = Server(EMPTY)
     for document, value in stored:
-        writer = HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: 1, chance=lambda most: 0)
+        writer = Writer(SimulatedStore(server.ask), SCHEME, lambda: 1, chance=lambda most: 0)
         writer.add(DocumentBatch([document], fingerprints_of([value])))
     return server.state
 
@@ -455,7 +455,7 @@ def _work(work: Work, worker: int, ask: Callable[[Call], Answer], fine: bool, gi
     """given: gets what is answered, when it is."""
     store = SimulatedStore(ask, fine)
     if work.what != "claim":
-        writer = HintingWriter(store, SCHEME, lambda: work.clock, lambda most: 0)
+        writer = Writer(store, SCHEME, lambda: work.clock, lambda most: 0)
         ids, values = _columns(work.claims)
         if work.what == "add":
             writer.add(DocumentBatch(ids, values))

@@ -27,10 +27,10 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index import rows
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry, State
-from simhbase.index.writer import DocumentBatch, HintingWriter
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.stores.arrays import to_bytes
 from tests import simulated
-from tests.simulated import EMPTY, Answer, Call, SimulatedStore, carried_out, kept, table_of, visible
+from tests.simulated import EMPTY, Answer, Ask, Call, SimulatedStore, carried_out, kept, table_of, visible
 
 EPOCH = 1000  # by which all clocks go on when the grace time passes
 EVERYTHING = 1 << 40  # a time that all is older than
@@ -108,7 +108,7 @@ class Rules:
       "none": at any moment, and everything seems old.
     """
 
-    writer: type[HintingWriter] = HintingWriter
+    store: type[SimulatedStore] = SimulatedStore
     reader: type[Reader] = Reader
     grace: str = "quiet"
     vacuums: int = 1
@@ -157,8 +157,8 @@ Process = Callable[[SimulatedStore, Callable[[], int]], object]
 class _Histories:
     """Processes with what they were answered so far, by number."""
 
-    def __init__(self, fine: bool) -> None:
-        self.fine = fine
+    def __init__(self, store: Callable[[Ask, bool], SimulatedStore], fine: bool) -> None:
+        self.store, self.fine = store, fine
         self._known: list[tuple[Process, int, tuple[tuple[Answer, int], ...]]] = []
         self.call: list[Call | None] = []  # None: it has ended
         self.result: list[object] = []
@@ -182,7 +182,7 @@ class _Histories:
             replay = _Replay(answers, epoch)
             call, result = None, None
             try:
-                result = process(SimulatedStore(replay.ask, self.fine), lambda: replay.epoch)
+                result = process(self.store(replay.ask, self.fine), lambda: replay.epoch)
             except _Unanswered as unanswered:
                 call = unanswered.call
             self._next[key] = len(self._known)
@@ -280,7 +280,7 @@ class Exploration:
     _views: dict[int, _Seen] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._histories = _Histories(self.rules.fine)
+        self._histories = _Histories(self.rules.store, self.rules.fine)
         self._operations = [
             (worker, number, operation)
             for worker, program in enumerate(self.case.programs)
@@ -327,7 +327,7 @@ class Exploration:
         store = SimulatedStore(server.ask)
         for document, text, version in self.case.stored:
             clock = partial(int, version)
-            HintingWriter(store, self.case.scheme, clock, chance=lambda most: 0).add(
+            Writer(store, self.case.scheme, clock, chance=lambda most: 0).add(
                 DocumentBatch([document], _prints([text]))
             )
         return server.state
@@ -375,7 +375,7 @@ class Exploration:
             # What chance adds to versions differs from one operation to the next.
             chance = 2 * worker.operation + (number == 0)
             clock = self.case.clocks[number]
-            process = partial(_work, self.rules.writer, self.case.scheme, operation, clock, chance)
+            process = partial(_work, self.case.scheme, operation, clock, chance)
             history = histories.begun((number, operation), process, world.epoch)
             before = frozenset(
                 at
@@ -533,7 +533,6 @@ def explore(case: Case, rules: Rules = Rules()) -> Explored:
 
 
 def _work(
-    writer: type[HintingWriter],
     scheme: SimHashScheme,
     operation: Operation,
     clock: int,
@@ -541,7 +540,7 @@ def _work(
     store: SimulatedStore,
     epoch: Callable[[], int],
 ) -> None:
-    at_work = writer(store, scheme, lambda: clock + epoch() * EPOCH, lambda most: chance)
+    at_work = Writer(store, scheme, lambda: clock + epoch() * EPOCH, lambda most: chance)
     if operation.version is not None and operation.text is not None:
         at_work.copy(DocumentBatch([operation.id], _prints([operation.text])), [operation.version])
     elif operation.version is not None:

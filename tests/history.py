@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 
 from simhbase.index import Index, open_index
-from simhbase.index.writer import HintingWriter
 from simhbase.stores.base import now
 
 FOREVER = float("inf")
@@ -124,7 +123,6 @@ def sharing(url: str, documents: int, groups: int = 4) -> Sharing:
 
 def with_clock(index: Index, clock: Callable[[], int]) -> Index:
     """The same index, whose writer has another clock."""
-    assert isinstance(index.writer, HintingWriter)
     index.writer = replace(index.writer, clock=clock)
     return index
 

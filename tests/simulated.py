@@ -23,6 +23,7 @@ from simhbase.drawers.rowkeys import KEY_BYTES, fingerprints_of
 from simhbase.process.progress import Progress, no_progress
 from simhbase.stores.arrays import limited, to_bytes
 from simhbase.stores.base import (
+    LARGEST_COMMIT,
     RECORD_TABLES,
     Cell,
     DrawerHits,
@@ -39,6 +40,7 @@ from simhbase.stores.base import (
     near_rows,
     now,
 )
+from simhbase.stores.hbase import HBaseStore
 
 T = TypeVar("T")
 # Cells beside the own ones of documents rows are in a table of their own, under the row's key and the name.
@@ -212,6 +214,8 @@ class SimulatedStore:
     tables = RECORD_TABLES
     multi_writer = True
     keeps_hints = True
+    largest_commit = LARGEST_COMMIT
+    commit = HBaseStore.commit  # the order of HBase's writes is what tests explore
 
     def __init__(self, ask: Ask, fine: bool = False) -> None:
         self.drawers = SimulatedDrawers(ask, fine)
@@ -255,6 +259,9 @@ class SimulatedStore:
         pass
 
     def warnings(self) -> Sequence[str]:
+        return ()
+
+    def recount(self, *, repair: bool) -> Sequence[str]:
         return ()
 
     def require_writable(self) -> None:

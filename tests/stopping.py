@@ -1,6 +1,7 @@
 """A store whose process stops between any two of its calls, or in the middle of one."""
 
 from collections.abc import Callable
+from functools import partial
 
 from simhbase.stores.base import Store
 
@@ -11,7 +12,8 @@ class Crash(Exception):  # the process is gone, which is no error of the product
 
 class Stopping:
     """A store whose calls end with a crash: after `calls` of them, at once or with half the work done.
-    A commit is never half done: that is the store's promise, which tests of the store see to."""
+    A commit of an atomic store is never half done: that is its promise, which tests of the store see to. That
+    of another store is its calls."""
 
     def __init__(self, store: Store, calls: int, *, torn: bool = False) -> None:
         self._store = store
@@ -22,6 +24,8 @@ class Stopping:
         found = getattr(self._store, name)
         if name == "exclusive" or (not callable(found) and name != "drawers"):
             return found  # what is told is no call
+        if name == "commit" and self._store.keeps_hints:
+            return partial(type(self._store).commit, self)
         if name == "drawers":
             return _Counted(self, found)
         if name == "records":

@@ -14,10 +14,9 @@ from simhbase.errors import UsageError
 from simhbase.index import Index
 from simhbase.index.load_log import LoadState, all_loads, forget_load
 from simhbase.index.part import WHOLE, Part, part_of
-from simhbase.index.reader import expired_before
 from simhbase.index.scoped import StoreOfScopes
 from simhbase.index.scopes import noted_scopes
-from simhbase.index.writer import remove_older
+from simhbase.index.writer import expired_before, remove_older
 from simhbase.model.moment import milliseconds
 from simhbase.model.statistics import Stats
 from simhbase.model.values import Moment

@@ -36,13 +36,13 @@ from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.rows import Entry, PendingCell
 from simhbase.index.stored_profile import read_profile
 from simhbase.index.sums import Sums, row_hashes
-from simhbase.index.writer import HintingWriter, Known, batch_of, first_listed, known
+from simhbase.index.writer import Known, Writer, batch_of, first_listed, known
 from simhbase.process.progress import Progress, counting, no_progress
 from simhbase.stores import backend
 from simhbase.stores.base import (
     MET,
-    AtomicStore,
     Cell,
+    Changes,
     HintingStore,
     IndexRows,
     NamedCells,
@@ -53,6 +53,7 @@ from simhbase.stores.base import (
 )
 from simhbase.stores.checked import is_intact
 from simhbase.stores.meta import damaged_in, quoted, remedy
+from simhbase.stores.strings import Strings
 
 UNLISTED = "documents that are not listed under their fingerprint"
 UNINDEXED = "documents that are missing from a drawer"
@@ -187,8 +188,7 @@ class Checker:
 
     def check(self, part: Part = WHOLE) -> CheckReport:
         report = CheckReport()
-        if not self.store.keeps_hints:
-            self._note(report, MISCOUNTED, cast(AtomicStore, self.store).recount(repair=self.repair))
+        self._note(report, MISCOUNTED, self.store.recount(repair=self.repair))
         self._meta(part, report)
         if MET in self.store.tables:
             self._met(part, report)
@@ -239,14 +239,13 @@ class Checker:
         self._note(report, ABANDONED, [quoted(key[4:])[1:-1] for key, _, _ in abandoned])
         report.removable["documents"] += len(old) - len(abandoned)
         if self.repair:
-            writer = HintingWriter(self.store, self.scheme, self.clock)
             left = [
                 (rows.document_id(key), Entry(pending.fingerprint))
                 for key, token, cells in abandoned
                 if (pending := PendingCell.decode(key, cells[token].value))
                 and not _is_stored(key, cells, pending.fingerprint)
             ]
-            writer.note_obsolete(writer.version(), left)
+            Writer(self.store, self.scheme, self.clock).note_obsolete(left)
             cast(HintingStore, self.store).document_cells.delete(
                 [(key, token) for key, token, _ in old], [cells[token].version for _, token, cells in old]
             )
@@ -350,7 +349,7 @@ class Checker:
         }
         for kind, damaged in wrong.items():
             self._note(report, kind, [document for document in damaged if document in same])
-        if self.repair:
+        if self.repair and same:
             mended = [document for document in names if document in same]
             self._mend({document: stored[document] for document in mended}, wrong[UNSKETCHED])
         return count
@@ -397,16 +396,16 @@ class Checker:
         if self.scheme.listed_sketching:
             stored = {name: each for name, each in stored.items() if name not in unsketched}
         keys = {name: rows.listing_key(each.entry.fingerprint, name) for name, each in stored.items()}
-        table = self.store.records("fingerprints")
-        listed = dict(zip(keys, table.get(list(keys.values())), strict=True))
+        cells = self.store.records("fingerprints").get(list(keys.values()))
+        listed = dict(zip(keys, cells, strict=True))
         missing = [name for name, cell in listed.items() if not cell]
         # Later than the delete that removed them, which would hide them otherwise.
         version = max([self.clock(), *(stored[name].version + 1 for name in missing)])
-        table.put([(keys[name], b"") for name in missing], version)
-        sketches = _sketches(listed, keys.values(), listed.values())
+        sketches = _sketches(listed, keys.values(), cells)
         sketched = {each.entry.fingerprint: sketches[name] for name, each in stored.items()}
         fingerprints = batch_of(list(sketched.items()), self.scheme.listed_sketching)
-        self.store.drawers.add(self.scheme.keys(fingerprints))
+        listings = Strings.of([keys[name] for name in missing]), Strings.empty(len(missing))
+        self.store.commit(Changes(version, self.scheme.keys(fingerprints), put={"fingerprints": listings}))
 
     def _listings(self, batch: Sequence[Row], report: CheckReport) -> int:
         """Checks rows of the fingerprints table; returns how many are readable."""

@@ -21,9 +21,9 @@ from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.index import Index
-from simhbase.index.reader import DRAWER_LIMIT, expired_before, live_entries
+from simhbase.index.reader import DRAWER_LIMIT, live_entries
 from simhbase.index.rows import listed_sketch, parse_listing
-from simhbase.index.writer import batch_of, known_in
+from simhbase.index.writer import batch_of, expired_before, known_in
 from simhbase.profile.profile import Profile
 
 SAMPLE = 200_000  # documents

@@ -12,9 +12,9 @@ import numpy as np
 from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.drawers.scheme import Scheme
 from simhbase.index import Index
-from simhbase.index.reader import DRAWER_LIMIT, expired_before, live_entries
+from simhbase.index.reader import DRAWER_LIMIT, live_entries
 from simhbase.index.rows import SALTS, document_ranges, listed_sketch, parse_listing
-from simhbase.index.writer import batch_of, known_in
+from simhbase.index.writer import batch_of, expired_before, known_in
 from simhbase.model.statistics import DrawerStats, Stats
 from simhbase.model.values import Size
 from simhbase.stores.base import FINGERPRINT_BYTES, Store

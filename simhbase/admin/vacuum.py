@@ -3,7 +3,7 @@
 Any number of vacuums may run at once, and each may be stopped and repeated. Only rows older than the grace
 time are touched, which is far longer than any call, lookup or clock difference, so operations that were
 running when a row became obsolete have ended. Deletes apply up to the version or time that was read, so later
-puts survive. See `simhbase/index/writer.py` for hints.
+puts survive. See `simhbase/stores/hbase/store.py` for hints.
 
 Batches of claims (`simhbase/index/claims/batch.py`) leave rows behind if they were broken or their process
 died. These are removed by age alone: what they accepted without committing it by now was never reported.
@@ -31,18 +31,18 @@ from simhbase.errors import UsageError
 from simhbase.index import rows
 from simhbase.index.counts import forget
 from simhbase.index.part import Part, part_of
-from simhbase.index.reader import expired_before
 from simhbase.index.rows import SALTS
 from simhbase.index.stored_profile import read_profile
 from simhbase.index.writer import (
     Known,
+    Writer,
     alive_since,
     batch_of,
     emptied_by,
+    expired_before,
     known,
     known_in,
     remove_older,
-    writer_for,
 )
 from simhbase.process.progress import Progress, counting, no_progress
 from simhbase.stores import backend
@@ -250,7 +250,7 @@ class Vacuum:
             report.looked_at += count
             self.progress(count)
 
-        writer = writer_for(self.store, self.scheme, self.clock)
+        writer = Writer(self.store, self.scheme, self.clock)
         batches = map(known_in, self.store.records("documents").iterate())
         alive = alive_since(self.store, self.clock())
         report.expired = remove_older(batches, writer.delete_seen, alive, note)

@@ -15,10 +15,10 @@ from simhbase.drawers.scheme import Bounds
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.mute import NOTHING_HIDDEN
-from simhbase.index.reader import Led, Reader, expired_before, led_to, sketches_of
+from simhbase.index.reader import Led, Reader, led_to, sketches_of
 from simhbase.index.rows import PendingCell
 from simhbase.index.tags import required_tags
-from simhbase.index.writer import Known, known
+from simhbase.index.writer import Known, expired_before, known
 from simhbase.model.explanations import Candidate, Drawer, Explanation, Verdict
 from simhbase.model.moment import milliseconds
 from simhbase.model.values import Fingerprint, Match, Query

@@ -30,7 +30,6 @@ from simhbase.index.reader import (
     LISTING_GROWTH,
     Listings,
     Reader,
-    expired_before,
     live_entries,
     sketches_of,
 )
@@ -44,9 +43,9 @@ from simhbase.index.writer import (
     Writer,
     admitted,
     batch_of,
+    expired_before,
     known,
     known_in,
-    writer_for,
 )
 from simhbase.metrics import Metrics, count_documents, timed
 from simhbase.model.frames import (
@@ -189,7 +188,7 @@ class Index(AbstractContextManager["Index"]):
     def writer(self) -> Writer:
         """The writer of add and delete. Raises ReadOnly."""
         self._require_writable()
-        return writer_for(self.store, self.profile.index_scheme, self.clock)
+        return Writer(self.store, self.profile.index_scheme, self.clock)
 
     def _require_writable(self) -> None:
         if self.access == "read":

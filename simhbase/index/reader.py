@@ -28,7 +28,7 @@ from simhbase.index import rows
 from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.rows import Entry
 from simhbase.index.tags import Tags, required_tags
-from simhbase.index.writer import Known, alive_since, batch_of, first_listed, first_sketch, known
+from simhbase.index.writer import Known, batch_of, expired_before, first_listed, first_sketch, known
 from simhbase.metrics import Metrics
 from simhbase.model.moment import milliseconds
 from simhbase.model.values import Fingerprint, Lookup, Match, Query
@@ -729,12 +729,6 @@ def _require_sketches(fingerprints: Sequence[int], listed: Sequence[bytes | None
 
 def _no_sketch(key: bytes, value: bytes) -> bytes:
     return b""
-
-
-def expired_before(store: Store, time: int) -> int:
-    """Documents with a lower version have expired, and are not to be found: `alive_since`, but 0 in a store
-    that drops them itself."""
-    return 0 if store.keeps_hints else alive_since(store, time)
 
 
 class _Told(NamedTuple):

@@ -1,15 +1,13 @@
 """Writes documents: fingerprints -> rows.
 
 The documents row is authoritative. Rows of the tables fingerprints and index are hints: readers check the
-documents row that a hint leads to.
+documents row that a hint leads to. `Writer` decides what to write, and the store writes it (`Store.commit`).
+A store that changes all its tables in one step removes obsolete rows in the same step, so hints are always
+right. In a store that keeps hints, rows that become obsolete are noted for vacuum, and documents that are
+deleted leave a row that says so. The order of these writes, and why it is right: `stores/hbase/store.py`.
 
-A store that changes all its tables in one step (`AtomicWriter`) removes obsolete rows in the same step, so
-hints are always right. In other stores (`HintingWriter`) any number of processes write without locks: first
-the hints, then the documents row as the commit. They delete nothing; rows that become obsolete are noted in
-the table obsolete, for vacuum. All cells of an operation have one version, later than any it has read; the
-highest version wins, so repeated and delayed calls change nothing. Copies from another store, and deletes
-conditional on a version, take the version of a documents row in the past; their other rows have the current
-time, which vacuum relies on. A crash leaves hints that lead nowhere, never a document without hints.
+The highest version of a documents row wins. That of an operation is later than the clock, and than the row
+that it replaces. Copies from another store, and deletes conditional on a version, take a version of the past.
 """
 
 from __future__ import annotations
@@ -18,12 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from secrets import randbelow
-from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
@@ -32,7 +28,8 @@ from simhbase.index.rows import Entry, Obsolete, State
 from simhbase.index.tags import Tags, tags_problem
 from simhbase.model.values import AddReport, Rejected
 from simhbase.process.interrupt import defer_interrupts
-from simhbase.stores.base import AtomicStore, Changes, Row, Store, now
+from simhbase.stores.arrays import parts_of
+from simhbase.stores.base import NO_ROWS, Changes, Columns, RecordTable, Row, Store, now
 from simhbase.stores.checked import checked
 from simhbase.stores.strings import Strings, pairs
 
@@ -61,27 +58,6 @@ class Known:
         return self.stored and self.entry.fingerprint == fingerprint
 
 
-class Writer(Protocol):
-    """Writes documents of one scheme to one store."""
-
-    def add(self, documents: DocumentBatch, removing: Sequence[str] = ()) -> AddReport:
-        """Store or replace documents; invalid and repeated ids, and invalid tags, are rejected. Durable on
-        return. An unchanged document (same fingerprint, sketch and tags) costs a read. removing: other
-        documents to remove, in the same step as the first of these where the store allows it, otherwise
-        afterwards."""
-
-    def delete(self, ids: Sequence[str]) -> int:
-        """Remove documents; returns how many were stored."""
-
-    def delete_seen(self, seen: Mapping[str, int], at: Mapping[str, int] | None = None) -> int:
-        """Remove documents that still have the given version, by id; returns how many. Later writes stay. at:
-        versions for the deletions when copying from another store, by id."""
-
-    def copy(self, batch: DocumentBatch, versions: Sequence[int]) -> Copied:
-        """Store n documents with the versions they have in another store, except where this store has the
-        same or a later version."""
-
-
 @dataclass(frozen=True, slots=True)
 class Copied:
     """Counts of a copy. later: documents left as they are, because they were written here since."""
@@ -90,236 +66,6 @@ class Copied:
     updated: int = 0
     unchanged: int = 0
     later: int = 0
-
-
-def writer_for(store: Store, scheme: Scheme, clock: Callable[[], int] = now) -> Writer:
-    if store.keeps_hints:
-        return HintingWriter(store, scheme, clock)
-    return AtomicWriter(cast(AtomicStore, store), scheme, clock)
-
-
-@dataclass(frozen=True)
-class AtomicWriter:
-    """Writer for a store that changes all its tables in one step."""
-
-    store: AtomicStore
-    scheme: Scheme
-    clock: Callable[[], int] = field(default=now)
-
-    def add(self, documents: DocumentBatch, removing: Sequence[str] = ()) -> AddReport:
-        batch, rejected = admitted(documents)
-        report = AddReport(rejected=tuple(rejected))
-        removing = _storable(removing) if removing else removing
-        at_once = self.store.largest_commit
-        for start in range(0, max(len(batch.ids), 1), at_once):
-            chunk = batch[range(start, min(start + at_once, len(batch.ids)))]
-            with self.store.exclusive():
-                gone = _stored(removing, known(self.store, removing)) if removing and not start else []
-                time, found = self.clock(), known(self.store, chunk.ids)
-                alive = alive_since(self.store, time)
-                before = [each if each and each.version >= alive else None for each in found]
-                changed = _changed(self.store, self.scheme, chunk, found, time)
-                for some in _steps(changed, found):
-                    self._commit(chunk[some], [found[number] for number in some], gone)
-                    gone = []
-            report += _report(chunk, before)
-        return report
-
-    def delete(self, ids: Sequence[str]) -> int:
-        alive = alive_since(self.store, self.clock())
-        return sum(each.version >= alive for each in self._delete(_storable(ids)))
-
-    def delete_seen(self, seen: Mapping[str, int], at: Mapping[str, int] | None = None) -> int:
-        return sum(1 for _ in self._delete(list(seen), seen))
-
-    def _delete(self, ids: Sequence[str], seen: Mapping[str, int] | None = None) -> Iterator[Known]:
-        """Deletes those that are stored (and have the versions in `seen`), and yields what they were."""
-        for start in range(0, len(ids), CHANGED_AT_ONCE):
-            chunk = ids[start : start + CHANGED_AT_ONCE]
-            with self.store.exclusive():
-                stored = _stored(chunk, known(self.store, chunk), seen)
-                self._commit(NOTHING, [], stored)
-            yield from (each for _, each in stored)
-
-    def copy(self, batch: DocumentBatch, versions: Sequence[int]) -> Copied:
-        before: list[Known | None] = []
-        at_once = self.store.largest_commit
-        for start in range(0, len(batch.ids), at_once):
-            chunk = batch[range(start, min(start + at_once, len(batch.ids)))]
-            wanted = versions[start : start + at_once]
-            with self.store.exclusive():
-                found = known(self.store, chunk.ids)
-                for some in _steps(_older(found, wanted), found):
-                    at = [wanted[number] for number in some]
-                    self._commit(chunk[some], [found[number] for number in some], [], at)
-            before += found
-        return _copied(before, versions)
-
-    def _commit(
-        self,
-        batch: DocumentBatch,
-        found: Sequence[Known | None],
-        deleted: Sequence[tuple[str, Known]],
-        versions: Sequence[int] | None = None,
-    ) -> None:
-        """Write and delete documents, and remove rows that become obsolete. found: the previous rows of the
-        batch. versions: by default the current time."""
-        if not batch.ids and not deleted:
-            return
-        left = [*_left_behind(batch, found), *((document, each.entry) for document, each in deleted)]
-        self.store.commit(
-            Changes(
-                version=self._versions(found) if versions is None else versions,
-                index=batch.index_keys(self.scheme),
-                unindex=self._emptied(left, batch) if left else _NO_ROWS,
-                put={
-                    "fingerprints": batch.listing_rows(self.scheme),
-                    "documents": batch.document_rows(self.scheme),
-                },
-                delete={
-                    "fingerprints": [
-                        rows.listing_key(entry.fingerprint, document) for document, entry in left
-                    ],
-                    "documents": [rows.document_key(document) for document, _ in deleted],
-                },
-            )
-        )
-
-    def _versions(self, found: Sequence[Known | None]) -> int | list[int]:
-        """Versions of documents written now: the time, or one more than the row's version, so that one wrong
-        clock affects only the documents it wrote."""
-        time = self.clock()
-        if all(each is None or each.version < time for each in found):
-            return time
-        return [time if each is None else max(time, each.version + 1) for each in found]
-
-    def _emptied(self, left: Sequence[tuple[str, Entry]], batch: DocumentBatch) -> NDArray[np.uint8]:
-        """Index rows of fingerprints that no document has any more: uint8 (n, tables, 13)."""
-        leaving: dict[int, set[str]] = {}
-        for document, entry in left:
-            leaving.setdefault(entry.fingerprint, set()).add(document)
-        for fingerprint in batch.values:
-            leaving.pop(fingerprint, None)
-        return self.scheme.keys(batch_of(emptied_by(self.store, leaving), self.scheme.listed_sketching))
-
-
-@dataclass(frozen=True)
-class HintingWriter:
-    """Writer for a store that many processes write, each table separately: hints first, then one commit."""
-
-    store: Store
-    scheme: Scheme
-    clock: Callable[[], int] = field(default=now)
-    chance: Callable[[int], int] = field(default=randbelow)
-
-    def add(self, documents: DocumentBatch, removing: Sequence[str] = ()) -> AddReport:
-        batch, rejected = admitted(documents)
-        steps, report = self.plan(batch)
-        for step in steps:
-            self.put(step)
-        if removing:
-            self.delete(removing)
-        return report + AddReport(rejected=tuple(rejected))
-
-    def plan(
-        self, batch: DocumentBatch, version: int | None = None, *, has_documents: bool = True
-    ) -> tuple[list[Step], AddReport]:
-        """The rows to write for these documents, and the report of doing so.
-
-        version: for documents that have no later one, by default the current time; has_documents: False skips
-        the reads, for an empty store.
-        """
-        version = self.version() if version is None else version
-        if not has_documents:
-            return [Step(version, batch, [])], AddReport(added=len(batch.ids))
-        found = known(self.store, batch.ids)
-        changed = _changed(self.store, self.scheme, batch, found, version)
-        steps = [
-            Step(at, chosen := batch[numbers], _left_behind(chosen, [found[number] for number in numbers]))
-            for at, numbers in self._by_version(version, changed, found)
-        ]
-        return steps, _report(batch, found)
-
-    def put(self, step: Step) -> None:
-        """Write the rows of a step. Each line waits for the acknowledgement of the one before."""
-        self.note_obsolete(step.version, step.left)
-        self.put_hints(step.batch, step.version)
-        self.store.records("documents").put(step.batch.commits(self.scheme), step.version)
-
-    def put_hints(self, batch: DocumentBatch, version: int) -> None:
-        """Write hints. Each line waits for the acknowledgement of the one before."""
-        self.store.records("fingerprints").put(batch.listings(self.scheme), version)
-        self.store.drawers.add(batch.index_keys(self.scheme))
-
-    def version(self) -> int:
-        """Version for an operation that starts now."""
-        return self.clock() + self.chance(CHANCE)
-
-    def delete(self, ids: Sequence[str]) -> int:
-        """Remove documents by tombstones: HBase's own deletes would hide later puts."""
-        storable = _storable(ids)
-        found = known(self.store, storable)
-        stored = [number for number, each in enumerate(found) if each and each.stored]
-        for version, numbers in self._by_version(self.version(), stored, found):
-            gone = _stored([storable[number] for number in numbers], [found[number] for number in numbers])
-            self.note_obsolete(version, [(document, each.entry) for document, each in gone])
-            tombstones = [_tombstone(document, each) for document, each in gone]
-            self.store.records("documents").put(tombstones, version)
-        return len(stored)
-
-    def delete_seen(self, seen: Mapping[str, int], at: Mapping[str, int] | None = None) -> int:
-        """Remove documents that still have the given version. The tombstone is by default only slightly later
-        than the document, so that concurrent writes are later. The note for vacuum has the current time, as
-        vacuum waits for running operations by it."""
-        ids = list(seen)
-        gone = _stored(ids, known(self.store, ids), seen)
-        self.note_obsolete(self.version(), [(document, each.entry) for document, each in gone])
-        self.store.records("documents").put(
-            [_tombstone(document, each) for document, each in gone],
-            [at[document] if at else each.version + 1 + self.chance(SMALL_CHANCE) for document, each in gone],
-        )
-        left = known(self.store, [document for document, _ in gone])
-        return sum(each is None or not each.stored for each in left)
-
-    def copy(self, batch: DocumentBatch, versions: Sequence[int]) -> Copied:
-        """Store documents with the versions of another store. Hints have the current time, because vacuum and
-        repair remove old ones without a document."""
-        found = known(self.store, batch.ids)
-        if older := _older(found, versions):
-            chosen, time = batch[older], self.version()
-            self.note_obsolete(time, _left_behind(chosen, [found[number] for number in older]))
-            self.put_hints(chosen, time)
-            at = [versions[number] for number in older]
-            self.store.records("documents").put(chosen.commits(self.scheme), at)
-        return _copied(found, versions)
-
-    def _by_version(
-        self, version: int, numbers: Sequence[int], found: Sequence[Known | None]
-    ) -> Iterator[tuple[int, list[int]]]:
-        """Groups documents by the version to write: this one, or a later one for those written by a clock
-        that is ahead."""
-        ahead = [number for number in numbers if (each := found[number]) and each.version >= version]
-        late = set(ahead)
-        on_time = [number for number in numbers if number not in late]
-        if on_time:
-            yield version, on_time
-        if ahead:
-            seen = max(each.version for number in ahead if (each := found[number]))
-            yield seen + 1 + self.chance(SMALL_CHANCE), ahead
-
-    def note_obsolete(self, version: int, left: Sequence[tuple[str, Entry]]) -> None:
-        """Note for vacuum which listings become obsolete."""
-        if left:
-            self.store.records("obsolete").put(obsolete_rows(version, left), version)
-
-
-@dataclass(frozen=True)
-class Step:
-    """Documents to write with one version. left: previous entries of those whose fingerprint changes."""
-
-    version: int
-    batch: DocumentBatch
-    left: Sequence[tuple[str, Entry]]
 
 
 @dataclass(frozen=True)
@@ -365,13 +111,13 @@ class DocumentBatch:
     def _encoded_ids(self) -> Strings:
         return Strings.of(list(map(str.encode, self.ids)))
 
-    def listing_rows(self, scheme: Scheme) -> tuple[Strings, Strings]:
+    def listing_rows(self, scheme: Scheme) -> Columns:
         """Keys and values of the rows in the fingerprints table."""
         sketches = self.fingerprints.sketches
         listed = sketches if scheme.listed_sketching else sketches[:, :0]
         return rows.listing_rows(self.fingerprints.values, self._encoded_ids, listed)
 
-    def document_rows(self, scheme: Scheme) -> tuple[Strings, Strings]:
+    def document_rows(self, scheme: Scheme) -> Columns:
         """Keys and values of the rows in the documents table."""
         sketches = self.fingerprints.sketches
         stored = sketches[:, :0] if scheme.listed_sketching else sketches
@@ -382,18 +128,174 @@ class DocumentBatch:
         """Rows of the fingerprints table."""
         return pairs(*self.listing_rows(scheme))
 
-    def commits(self, scheme: Scheme) -> list[tuple[bytes, bytes]]:
-        """Rows of the documents table."""
-        return pairs(*self.document_rows(scheme))
-
     def index_keys(self, scheme: Scheme) -> NDArray[np.uint8]:
         """Index rows of the distinct fingerprints: uint8 (m, tables, 13)."""
         _, first = np.unique(self.fingerprints.values, return_index=True)
         return scheme.keys(self.fingerprints[first])
 
 
-_NO_ROWS = np.empty((0, 0, KEY_BYTES), dtype=np.uint8)
 NOTHING = DocumentBatch([], FingerprintBatch.bare(np.empty(0, dtype=np.uint64)))
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes documents of one scheme to one store."""
+
+    store: Store
+    scheme: Scheme
+    clock: Callable[[], int] = field(default=now)
+    chance: Callable[[int], int] = field(default=randbelow)
+
+    def add(self, documents: DocumentBatch, removing: Sequence[str] = ()) -> AddReport:
+        """Store or replace documents; invalid and repeated ids, and invalid tags, are rejected. Durable on
+        return. An unchanged document (same fingerprint, sketch and tags) costs a read. removing: other
+        documents to remove, in the same commit as the first of these."""
+        batch, rejected = admitted(documents)
+        report = AddReport(rejected=tuple(rejected))
+        removing = _storable(removing) if removing else removing
+        at_once = self.store.largest_commit
+        for start in range(0, max(len(batch.ids), 1), at_once):
+            chunk = batch[range(start, min(start + at_once, len(batch.ids)))]
+            with self.store.exclusive():
+                gone = _stored(removing, known(self.store, removing)) if removing and not start else []
+                time, found = self.version(), known(self.store, chunk.ids)
+                alive = alive_since(self.store, time)
+                before = [each if each and each.version >= alive else None for each in found]
+                for some in _steps(_to_write(self.store, self.scheme, chunk, found, time), found):
+                    if some or gone:
+                        there = [found[number] for number in some]
+                        self.store.commit(self._changes(time, chunk[some], there, gone))
+                    gone = []
+            report += _report(chunk, before)
+        return report
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Remove documents; returns how many were stored."""
+        expired, deleted = expired_before(self.store, self.clock()), 0
+        for chunk in parts_of(_storable(ids), CHANGED_AT_ONCE):
+            with self.store.exclusive():
+                time, gone = self.version(), _stored(chunk, known(self.store, chunk))
+                if gone:
+                    self.store.commit(self._changes(time, gone=gone))
+            deleted += sum(each.version >= expired for _, each in gone)
+        return deleted
+
+    def delete_seen(self, seen: Mapping[str, int], at: Mapping[str, int] | None = None) -> int:
+        """Remove documents that still have the given version, by id; returns how many. Later writes stay. at:
+        versions for the deletions when copying from another store, by id; by default they are only slightly
+        later than the documents, so that concurrent writes are later."""
+        deleted = 0
+        for chunk in parts_of(list(seen), CHANGED_AT_ONCE):
+            with self.store.exclusive():
+                gone = _stored(chunk, known(self.store, chunk), seen)
+                if gone:
+                    versions = [
+                        at[document] if at else each.version + 1 + self.chance(SMALL_CHANCE)
+                        for document, each in gone
+                    ]
+                    self.store.commit(self._changes(self.version(), gone=gone, versions=versions))
+                left = known(self.store, [document for document, _ in gone])
+            deleted += sum(each is None or not each.stored for each in left)
+        return deleted
+
+    def copy(self, batch: DocumentBatch, versions: Sequence[int]) -> Copied:
+        """Store n documents with the versions they have in another store, except where this store has the
+        same or a later version."""
+        before: list[Known | None] = []
+        at_once = self.store.largest_commit
+        for start in range(0, len(batch.ids), at_once):
+            chunk = batch[range(start, min(start + at_once, len(batch.ids)))]
+            wanted = versions[start : start + at_once]
+            with self.store.exclusive():
+                time, found = self.version(), known(self.store, chunk.ids)
+                for some in _steps(_older(found, wanted), found):
+                    if some:
+                        there, at = [found[number] for number in some], [wanted[number] for number in some]
+                        self.store.commit(self._changes(time, chunk[some], there, versions=at))
+            before += found
+        return _copied(before, versions)
+
+    def plan(
+        self, batch: DocumentBatch, version: int, *, has_documents: bool = True
+    ) -> tuple[Changes, AddReport]:
+        """The changes that store documents with one version, to be loaded as files, and the report of doing
+        so. Documents that have a later version are stored at once. has_documents: False skips the reads, for
+        an empty store."""
+        found = known(self.store, batch.ids) if has_documents else [None] * len(batch.ids)
+        ahead = [number for number, each in enumerate(found) if each and each.version >= version]
+        report = self.add(batch[ahead]) if ahead else AddReport()
+        if ahead:
+            rest = [number for number, each in enumerate(found) if not each or each.version < version]
+            batch, found = batch[rest], [found[number] for number in rest]
+        some = _to_write(self.store, self.scheme, batch, found, version)
+        changes = self._changes(version, batch[some], [found[number] for number in some])
+        return changes, report + _report(batch, found)
+
+    def note_obsolete(self, left: Sequence[tuple[str, Entry]]) -> None:
+        """Note for vacuum that listings are, or become, obsolete, in a store that keeps hints."""
+        if left:
+            time = self.version()
+            self.store.commit(Changes(time, put={"obsolete": _obsolete_rows(time, left)}, time=time))
+
+    def version(self) -> int:
+        """Version for an operation that starts now."""
+        return self.clock() + (self.chance(CHANCE) if self.store.keeps_hints else 0)
+
+    def later_versions(self, time: int, seen: Sequence[int]) -> list[int]:
+        """Versions for rows written at this time, later than those seen there, so that a wrong clock affects
+        only the documents it wrote."""
+        if not self.store.keeps_hints:
+            return [max(time, each + 1) for each in seen]
+        # One version for all that are ahead: HBase takes a call for each.
+        ahead = max(seen) + 1 + self.chance(SMALL_CHANCE)
+        return [ahead if each >= time else time for each in seen]
+
+    def _changes(
+        self,
+        time: int,
+        batch: DocumentBatch = NOTHING,
+        found: Sequence[Known | None] = (),
+        gone: Sequence[tuple[str, Known]] = (),
+        versions: Sequence[int] | None = None,
+    ) -> Changes:
+        """The changes that store documents and delete others, by an operation that began at this time.
+
+        found: the rows of the batch; gone: the documents to delete; versions: of the batch and then of these,
+        by default the time, or later than their rows.
+        """
+        left = [*_left_behind(batch, found), *((document, each.entry) for document, each in gone)]
+        seen = [each.version if each else 0 for each in (*found, *(each for _, each in gone))]
+        if versions is None and max(seen, default=0) >= time:
+            versions = self.later_versions(time, seen)
+        version = time if versions is None else versions
+        put: dict[RecordTable, Columns] = {
+            "fingerprints": batch.listing_rows(self.scheme),
+            "documents": batch.document_rows(self.scheme),
+        }
+        index = batch.index_keys(self.scheme)
+        if self.store.keeps_hints:
+            put["obsolete"] = _obsolete_rows(time, left)
+            put["documents"] = _with_tombstones(put["documents"], gone)
+            return Changes(version, index, put=put, time=time)
+        return Changes(
+            version=version if isinstance(version, int) else version[: len(batch.ids)],
+            index=index,
+            unindex=self._emptied(left, batch) if left else NO_ROWS,
+            put=put,
+            delete={
+                "fingerprints": [rows.listing_key(entry.fingerprint, document) for document, entry in left],
+                "documents": [rows.document_key(document) for document, _ in gone],
+            },
+        )
+
+    def _emptied(self, left: Sequence[tuple[str, Entry]], batch: DocumentBatch) -> NDArray[np.uint8]:
+        """Index rows of fingerprints that no document has any more: uint8 (n, tables, 13)."""
+        leaving: dict[int, set[str]] = {}
+        for document, entry in left:
+            leaving.setdefault(entry.fingerprint, set()).add(document)
+        for fingerprint in batch.values:
+            leaving.pop(fingerprint, None)
+        return self.scheme.keys(batch_of(emptied_by(self.store, leaving), self.scheme.listed_sketching))
 
 
 def admitted(documents: DocumentBatch) -> tuple[DocumentBatch, list[Rejected]]:
@@ -428,10 +330,15 @@ def known(store: Store, ids: Sequence[str]) -> list[Known | None]:
 
 def alive_since(store: Store, time: int, part: int = 1) -> int:
     """Documents with lower versions have expired at this time, or live for a part of their time (1/part).
-    0 if none expire, or the user may not know. Lookups use `expired_before` (reader.py), which leaves HBase
-    to drop them."""
+    0 if none expire, or the user may not know."""
     ttl = store.ttl()
     return time - ttl * 1000 // part if isinstance(ttl, int) else 0
+
+
+def expired_before(store: Store, time: int) -> int:
+    """Documents with a lower version have expired, and are not to be found: `alive_since`, but 0 in a store
+    that drops them itself."""
+    return 0 if store.keeps_hints else alive_since(store, time)
 
 
 def remove_older(
@@ -496,7 +403,7 @@ def batch_of(
     return FingerprintBatch(values, np.frombuffer(content, dtype=np.uint8).reshape(len(values), size))
 
 
-def _changed(
+def _to_write(
     store: Store,
     scheme: Scheme,
     batch: DocumentBatch,
@@ -548,9 +455,10 @@ def _left_behind(batch: DocumentBatch, found: Sequence[Known | None]) -> list[tu
     ]
 
 
-def obsolete_rows(version: int, left: Sequence[tuple[str, Entry]]) -> list[tuple[bytes, bytes]]:
-    """Rows of the table obsolete for entries that documents leave behind."""
-    return [(Obsolete(version, entry.fingerprint, document).key(), b"") for document, entry in left]
+def _obsolete_rows(time: int, left: Sequence[tuple[str, Entry]]) -> Columns:
+    """Rows of the table obsolete for entries that documents leave behind at this time."""
+    keys = [Obsolete(time, entry.fingerprint, document).key() for document, entry in left]
+    return Strings.of(keys), Strings.empty(len(keys))
 
 
 def _report(batch: DocumentBatch, found: Sequence[Known | None]) -> AddReport:
@@ -574,9 +482,16 @@ def _stored(
     ]
 
 
-def _tombstone(document: str, known: Known) -> tuple[bytes, bytes]:
-    key = rows.document_key(document)
-    return key, Entry(known.entry.fingerprint, State.DELETED).encode(key)
+def _with_tombstones(documents: Columns, gone: Sequence[tuple[str, Known]]) -> Columns:
+    """Documents rows, and those of deleted documents: HBase's own deletes would hide later puts."""
+    keys = [rows.document_key(document) for document, _ in gone]
+    entries = [Entry(each.entry.fingerprint, State.DELETED) for _, each in gone]
+    tombstones = [entry.encode(key) for key, entry in zip(keys, entries, strict=True)]
+    stored_keys, values = documents
+    return (
+        Strings.concatenated([stored_keys, Strings.of(keys)]),
+        Strings.concatenated([values, Strings.of(tombstones)]),
+    )
 
 
 def _older(found: Sequence[Known | None], versions: Sequence[int]) -> list[int]:

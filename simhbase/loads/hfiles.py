@@ -1,10 +1,10 @@
 """Loads documents into HBase as HFiles (`simhbase/stores/hbase/hfiles.py`).
 
-Documents are spooled to disk. At the end, or when there are many, `HintingWriter` plans their rows, with one
-version for all: stored documents that did not change are skipped, and obsolete hints are noted. Hints are
-loaded first, and documents rows only when all hints have been found in their tables, so an interrupted load
-only leaves hints without documents. A document that is stored with a later version (written by a clock that
-is ahead) is written through the gateway.
+Documents are spooled to disk. At the end, or when there are many, `Writer.plan` says what a commit of them
+would write, with one version for all: stored documents that did not change are skipped, and obsolete hints
+are noted. A document that is stored with a later version (written by a clock that is ahead) is written
+through the gateway. Files of tables are loaded in the order of a commit (`HBaseStore.commit`): documents rows
+when all hints have been found in their tables, so an interrupted load only leaves hints without documents.
 
 Index rows have the server's time when they were planned. Vacuum may remove rows after its grace time of at
 least four hours, also while they are being loaded. So rows older than half of that are not loaded; this
@@ -28,15 +28,15 @@ import orjson
 
 from simhbase.admin.vacuum import LEAST_GRACE
 from simhbase.drawers.rowkeys import KEY_BYTES
-from simhbase.drawers.scheme import Scheme
 from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
+from simhbase.index.rows import document_id
 from simhbase.index.tags import Tags
-from simhbase.index.writer import DocumentBatch, HintingWriter, Step, known, obsolete_rows
+from simhbase.index.writer import DocumentBatch, Writer, known
 from simhbase.loads.hfiles_unique import UniqueDocuments
 from simhbase.model.values import AddReport
-from simhbase.stores.base import Store
+from simhbase.stores.base import Changes, Columns, Store
 from simhbase.stores.hbase import HBaseStore
 from simhbase.stores.hbase.hfiles import HFiles, TableRows, buckets_for, even_borders, sampled_borders
 from simhbase.stores.hbase.schema import INDEX
@@ -75,7 +75,7 @@ class HFileLoad:
         self._store = cast(HBaseStore, index.store)
         self._alive = alive
         self._note = note
-        self._writer = HintingWriter(index.store, index.profile.index_scheme, clock or index.store.now)
+        self._writer = Writer(index.store, index.profile.index_scheme, clock or index.store.now)
         command = hbase_command()
         place = hashlib.blake2b(f"{index.store.url} {name}".encode(), digest_size=8).hexdigest()
         self._folder = WorkFolder(None if work_folder is None else str(work_folder), f"simhbase-load-{place}")
@@ -180,14 +180,12 @@ class HFileLoad:
         has_documents = holds_documents(self._store)
         report, samples = AddReport(), list[str]()
         for batch in self._spooled.batches():
-            steps, added = self._writer.plan(batch, version, has_documents=has_documents)
-            for step in steps:
-                if step.version != version:
-                    self._writer.put(step)
-                    continue
-                for table, (rows, values) in rows_of(step, self._writer.scheme).items():
-                    tables[table].put(rows, values)
-                samples += random.sample(step.batch.ids, min(len(step.batch.ids), SAMPLED))
+            changes, added = self._writer.plan(batch, version, has_documents=has_documents)
+            for table, (keys, values) in rows_of(changes).items():
+                tables[table].put(keys, values)
+            written = changes.put["documents"][0]
+            some = random.sample(range(len(written)), min(len(written), SAMPLED))
+            samples += [document_id(written[number]) for number in some]
             report += added
             self._alive()
         return report, samples
@@ -198,17 +196,10 @@ def holds_documents(store: Store) -> bool:
     return any(map(len, store.records("documents").iterate()))
 
 
-def rows_of(step: Step, scheme: Scheme) -> Mapping[str, tuple[Strings, Strings]]:
-    """Rows of a step and their values, by table."""
-    batch = step.batch
-    obsolete = Strings.of([key for key, _ in obsolete_rows(step.version, step.left)])
-    index_keys = Strings.rows_of(batch.index_keys(scheme).reshape(-1, KEY_BYTES))
-    return {
-        "obsolete": (obsolete, Strings.empty(len(obsolete))),
-        "fingerprints": batch.listing_rows(scheme),
-        INDEX: (index_keys, Strings.empty(len(index_keys))),
-        "documents": batch.document_rows(scheme),
-    }
+def rows_of(changes: Changes) -> Mapping[str, Columns]:
+    """All rows that a commit would put, by table."""
+    keys = Strings.rows_of(changes.index.reshape(-1, KEY_BYTES))
+    return dict[str, Columns](changes.put.items()) | {INDEX: (keys, Strings.empty(len(keys)))}
 
 
 @dataclass(frozen=True)

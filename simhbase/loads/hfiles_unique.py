@@ -24,7 +24,7 @@ from simhbase.index.claims.batch import LoadRun
 from simhbase.index.claims.selection import duplicates_of
 from simhbase.index.reader import IDS_LIMIT, Now, Reader
 from simhbase.index.rows import Entry, PendingCell
-from simhbase.index.writer import DocumentBatch, HintingWriter, Known, known
+from simhbase.index.writer import DocumentBatch, Known, known
 from simhbase.jobs.lookups import nearest_others
 from simhbase.jobs.pipeline import Batch as Read
 from simhbase.loads.unique import claim_documents, store_kept
@@ -100,10 +100,8 @@ class UniqueDocuments:
         contested = batch[[n for n, each in enumerate(batch.ids) if each in seen and has_rivals[n]]]
         if not contested.ids:
             return 0
-        index = self._index
-        writer = HintingWriter(self._store, index.profile.index_scheme, index.clock)
-        writer.delete_seen({document: seen[document] for document in contested.ids})
-        claimed = claim_documents(index, contested, self._run, self._min_similarity)
+        self._index.delete_seen({document: seen[document] for document in contested.ids})
+        claimed = claim_documents(self._index, contested, self._run, self._min_similarity)
         return sum(each is not None for each in claimed.duplicate_of)
 
     def _have_rivals(self, batch: DocumentBatch) -> NDArray[np.bool_]:

@@ -34,7 +34,7 @@ from simhbase.corpus.record import Base
 from simhbase.errors import BadInput, OutputFailed, UsageError
 from simhbase.index import Index, open_index
 from simhbase.index.rows import document_id, id_problem
-from simhbase.index.writer import DocumentBatch, HintingWriter
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.loads.hfile_input import COUNTED, MANIFEST, HFileInput, TableFiles, uri_of
 from simhbase.loads.hfiles import SAMPLED, TABLES, holds_documents, rows_of
 from simhbase.profile.profile import TABLE_BITS, Profile
@@ -60,7 +60,7 @@ from simhbase.stores.hbase.hfile import Family, HFileWriter
 from simhbase.stores.hbase.hfiles import HFile, families, samples_of
 from simhbase.stores.hbase.schema import INDEX
 from simhbase.stores.hbase.workfolder import LOCAL
-from simhbase.stores.strings import Strings
+from simhbase.stores.strings import Strings, pairs
 
 PART, KEY, VALUE = "part", "key", "value"
 ROWS = f"{PART} long, {KEY} binary, {VALUE} binary"
@@ -233,7 +233,7 @@ def _written(
     session = documents.sparkSession
     index.require_no_scopes("HFiles")
     store = cast(HBaseStore, index.store)
-    begun, version = store.now(), HintingWriter(store, index.profile.index_scheme, store.now).version()
+    begun, version = store.now(), Writer(store, index.profile.index_scheme, store.now).version()
     times = {table: store.server_time() if table == INDEX else version for table in TABLES}
     at_once = partitions or 2 * session.sparkContext.defaultParallelism
     parts = _Parts(_borders(store, at_once, index.profile.index_scheme.tables))
@@ -341,20 +341,16 @@ class _RowPlanner:
             if self.by_texts:
                 _ = index.fingerprinter  # raises if this machine's fingerprints differ
             columns = Columns.of(index.profile)
-            writer = HintingWriter(index.store, index.profile.index_scheme, index.store.now)
+            writer = Writer(index.store, index.profile.index_scheme, index.store.now)
             for read in batches:
                 batch = DocumentBatch(read.column(ID).to_pylist(), columns.read(read))
                 yield from self._planned(batch, writer)
 
-    def _planned(self, batch: DocumentBatch, writer: HintingWriter) -> Iterator[pa.RecordBatch]:
-        steps, report = writer.plan(batch, self.version, has_documents=self.has_documents)
-        for step in steps:
-            if step.version != self.version:
-                writer.put(step)
-                continue
-            for table, (keys, values) in rows_of(step, writer.scheme).items():
-                some = list(zip(keys.to_list(), values.to_list(), strict=True))
-                yield self._batch(self.parts.of(table, (key for key, _ in some)), some)
+    def _planned(self, batch: DocumentBatch, writer: Writer) -> Iterator[pa.RecordBatch]:
+        changes, report = writer.plan(batch, self.version, has_documents=self.has_documents)
+        for table, columns in rows_of(changes).items():
+            some = pairs(*columns)
+            yield self._batch(self.parts.of(table, (key for key, _ in some)), some)
         counts = [
             (name.encode(), getattr(report, name).to_bytes(8)) for name in ("added", "updated", "unchanged")
         ]

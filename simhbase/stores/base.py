@@ -4,7 +4,7 @@ A store has one index table (`Drawers`) and a few tables of records. One contrac
 checks every backend for what these docstrings promise.
 
 There are three kinds of stores:
-- atomic, one writing process (memory, RocksDB): all tables change in one step (`AtomicStore.commit`);
+- atomic, one writing process (memory, RocksDB): all tables change in one step (`Store.commit`);
 - atomic, many writing processes (PostgreSQL, Redis): the same; `Store.exclusive` locks in the server;
 - with hints (HBase): any number of processes write each table separately (`HintingStore`). Every cell has a
   version and the highest version wins, so every call may be repeated, or arrive late, without harm.
@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.layout import Layout
-from simhbase.drawers.rowkeys import PREFIX_BYTES
+from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
 from simhbase.model.moment import now as now
 from simhbase.model.values import Size
 from simhbase.process.progress import Progress, no_progress
-from simhbase.stores.strings import Strings
+from simhbase.stores.strings import Strings, pairs
 
 T = TypeVar("T")
 # "append" is "write" without lookups: an embedded store need not hold what only these read.
@@ -45,7 +45,9 @@ MET: RecordTable = "met"  # only of a store that counts refused claims
 TTL_ROW = b"ttl"  # in meta of atomic stores: seconds as decimal digits, put when a store is created
 PART_ROWS = 1 << 18  # approximate size of one part of a read
 FINGERPRINT_BYTES = 8  # that keys of the table fingerprints begin with; an id follows
-LARGEST_COMMIT = 1 << 17  # new documents of one step; many are ingested as files
+LARGEST_COMMIT = 1 << 17  # new documents of one commit; many are ingested as files
+Columns = tuple[Strings, Strings]  # keys and values of rows
+NO_ROWS = np.empty((0, 0, KEY_BYTES), dtype=np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,16 @@ class Store(Protocol):
     @property
     def keeps_hints(self) -> bool:
         """True for a HintingStore: its tables are written separately, so that a row of one is only a hint,
-        and obsolete rows are noted rather than removed. Others are an AtomicStore."""
+        and obsolete rows are noted rather than removed. Others are atomic: they have no table `obsolete`, and
+        nothing to vacuum except expired documents."""
+
+    @property
+    def largest_commit(self) -> int:
+        """Documents of one commit, at most: how long others may be kept waiting."""
+
+    def commit(self, changes: Changes) -> None:
+        """Make all changes, durably: all or none in an atomic store, otherwise in an order that misses no
+        document if it stops in between."""
 
     def arrange(self, layout: Layout | None) -> None:
         """Tells an empty store, before its profile is written, which bits of a fingerprint name its drawers;
@@ -246,6 +257,11 @@ class Store(Protocol):
     def warnings(self) -> Sequence[str]:
         """Settings of the server by which acknowledged writes may be lost, for the administrator."""
 
+    def recount(self, *, repair: bool) -> Sequence[str]:
+        """Count the rows of each table again, in a store that notices by its counts that rows are lost: what
+        is left can be read then, only by this object without `repair`. Returns the tables whose counts are,
+        or were, wrong."""
+
     def require_writable(self) -> None:
         """Raise StoreFailed if writes are known to fail; recover if possible. For readiness checks."""
 
@@ -265,33 +281,24 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class Changes:
-    """One step of an atomic store: index rows uint8 (n, tables, 13), rows of records, and keys to delete.
-    put: per table, distinct keys and their values. A row that is both removed and put stays. version: for all
-    rows put, or for each by position, the same in all tables."""
+    """What one commit writes: index rows uint8 (n, tables, 13), rows of records, and keys to delete.
+
+    version: of documents rows, and of listings: for all, or for each by position, the same in both tables
+    (documents may have more rows than listings). put: per table, distinct keys and their values. unindex,
+    delete: only for atomic stores; a row that is both removed and put stays. time: when the operation began,
+    for a store that keeps hints: the version of its notes in `obsolete`.
+    """
 
     version: Version
-    index: NDArray[np.uint8]
-    unindex: NDArray[np.uint8]
-    put: Mapping[RecordTable, tuple[Strings, Strings]] = field(default_factory=dict)
+    index: NDArray[np.uint8] = field(default_factory=lambda: NO_ROWS)
+    unindex: NDArray[np.uint8] = field(default_factory=lambda: NO_ROWS)
+    put: Mapping[RecordTable, Columns] = field(default_factory=dict)
     delete: Mapping[RecordTable, Sequence[bytes]] = field(default_factory=dict)
+    time: int = 0
 
-
-class AtomicStore(Store, Protocol):
-    """A store that changes all its tables together. It has no table `obsolete`, and nothing to vacuum except
-    expired documents.
-
-    largest_commit: documents of one step, at most: how long others may be kept waiting."""
-
-    @property
-    def largest_commit(self) -> int: ...
-
-    def recount(self, *, repair: bool) -> Sequence[str]:
-        """Count the rows of each table again. For a store that notices by its counts that rows are lost: what
-        is left can be read then, only by this object without `repair`. Returns the tables whose counts are,
-        or were, wrong."""
-
-    def commit(self, changes: Changes) -> None:
-        """Make all changes or none, durably."""
+    def rows(self, table: RecordTable) -> list[tuple[bytes, bytes]]:
+        """Rows to put into a table."""
+        return pairs(*self.put[table]) if table in self.put else []
 
 
 NamedCells = dict[bytes, Cell]  # cells of one row by name; the document's own has the empty name

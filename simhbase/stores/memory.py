@@ -31,7 +31,6 @@ from simhbase.stores.base import (
     Version,
 )
 from simhbase.stores.keys import after_key
-from simhbase.stores.strings import pairs
 
 T = TypeVar("T")
 BATCH_ROWS = 10_000
@@ -87,8 +86,8 @@ class MemoryStore(BaseStore["MemoryRecords"]):
             self.drawers.add(changes.index)
             for table, keys in changes.delete.items():
                 self._records[table].delete(keys)
-            for table, columns in changes.put.items():
-                self._records[table].put(pairs(*columns), changes.version)
+            for table in changes.put:
+                self._records[table].put(changes.rows(table), changes.version)
 
     def close(self) -> None:
         self._closed = True

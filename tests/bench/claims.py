@@ -25,7 +25,7 @@ from simhbase.index.claims.batch import ClaimContext, ClaimKind
 from simhbase.index.claims.claim import BatchClaimer, Claimed, Claimer, QueuedClaims
 from simhbase.index.reader import Reader
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import DocumentBatch, writer_for
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.loads.load import load
 from simhbase.model.values import Claim
 from simhbase.online.client import Client
@@ -110,7 +110,7 @@ class Spent:
 
 def against_adds(running: Cluster, store: Store, documents: Iterator[tuple[str, int]], scale: float) -> Table:
     """New documents, one at a time and all at once."""
-    writer, reader = writer_for(store, SCHEME), Reader(store, SCHEME)
+    writer, reader = Writer(store, SCHEME), Reader(store, SCHEME)
     context = ClaimContext(cast(HintingStore, store), SCHEME)
     n, alone = round(TOGETHER * scale), round(ALONE * scale)
 

@@ -20,12 +20,13 @@ from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, encode, prefixes
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.reader import DRAWER_LIMIT
-from simhbase.index.writer import DocumentBatch, writer_for
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.arrays import to_bytes
 from simhbase.stores.base import Store
 from simhbase.stores.hbase import HBaseBackend
 from simhbase.stores.hbase.schema import Options
+from simhbase.stores.strings import pairs
 from tests.bench import hfiles
 from tests.bench.hfiles import LAYOUT, REGIONS, TABLES, Words, cluster, fingerprints
 from tests.bench.report import Cell, Table
@@ -107,12 +108,12 @@ class Bare:
         rows = {
             "fingerprints": documents.listings(SCHEME),
             "index": [(row, b"") for row in to_bytes(documents.index_keys(SCHEME))],
-            "documents": documents.commits(SCHEME),
+            "documents": pairs(*documents.document_rows(SCHEME)),
         }
-        for table, pairs in rows.items():
+        for table, put in rows.items():
             column = COLUMN if table == "index" else b"d:"
             with self.connections[0].table(f"{PREFIX}_{table}").batch(batch_size=1000) as batch:
-                for row, value in pairs:
+                for row, value in put:
                     batch.put(row, {column: value})
 
     def mutate_rows(self, number: int, keys: NDArray[np.uint8]) -> None:
@@ -171,7 +172,7 @@ def loading(running: Cluster, store: Store, n: int) -> Table:
     """All rows of a load, documents and hints: the same by each way in turn."""
     peer = "happybase, table.batch(batch_size=1000)"
     seconds: dict[str, list[float]] = {peer: [], "simhbase, its writer": []}
-    writer = writer_for(store, SCHEME)
+    writer = Writer(store, SCHEME)
     with closing(Bare(running)) as bare:
         for run in range(RUNS):
             batch = FingerprintBatch.bare(fingerprints(n, seed=50_000 + run))

@@ -19,7 +19,7 @@ from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, encode, prefixes
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.reader import DRAWER_LIMIT, Reader
-from simhbase.index.writer import AtomicWriter, DocumentBatch
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.model.values import Lookup
 from simhbase.stores import create_store
 from simhbase.stores.arrays import to_bytes
@@ -125,7 +125,7 @@ class Ours:
     def add(self, fingerprints: Words) -> None:
         """Documents whose ids are their fingerprints."""
         ids = [f"{value:016x}" for value in fingerprints.tolist()]
-        AtomicWriter(self.store, SCHEME).add(DocumentBatch(ids, FingerprintBatch.bare(fingerprints)))
+        Writer(self.store, SCHEME).add(DocumentBatch(ids, FingerprintBatch.bare(fingerprints)))
 
     def find(self, fingerprints: Words) -> list[Lookup]:
         return Reader(self.store, SCHEME).find(FingerprintBatch.bare(fingerprints))

@@ -14,7 +14,7 @@ from simhbase.admin.vacuum import Vacuum, VacuumReport
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, reader
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.index.writer import REFRESHED, AtomicWriter, DocumentBatch, known
+from simhbase.index.writer import REFRESHED, DocumentBatch, Writer, known
 from simhbase.model.values import Document
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
@@ -226,9 +226,9 @@ def test_a_clock_that_was_ahead_dates_no_other_document(atomic: Backend) -> None
     scheme = Profile(verify=False).index_scheme
     one, other = (FingerprintBatch.bare(np.array([value], dtype=np.uint64)) for value in (5, 6))
     day = 86_400_000
-    AtomicWriter(store, scheme, clock=lambda: now() + day).add(DocumentBatch(["ahead"], one))
+    Writer(store, scheme, clock=lambda: now() + day).add(DocumentBatch(["ahead"], one))
     both = FingerprintBatch.joined([other, other])
-    assert AtomicWriter(store, scheme).add(DocumentBatch(["ahead", "new"], both)).updated == 1
+    assert Writer(store, scheme).add(DocumentBatch(["ahead", "new"], both)).updated == 1
     ahead, new = known(store, ["ahead", "new"])
     assert ahead is not None
     assert new is not None

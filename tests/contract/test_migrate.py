@@ -11,7 +11,7 @@ from simhbase.admin.migrate import Migration, MigrationReport
 from simhbase.index import Index
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.index.writer import AtomicWriter, HintingWriter, writer_for
+from simhbase.index.writer import Writer
 from simhbase.model.values import Query
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
@@ -70,10 +70,7 @@ def target(pair: tuple[Index, Index]) -> Index:
 
 
 def write(index: Index, documents: dict[str, int], at: int | None = None) -> None:
-    writer = writer_for(index.store, index.profile.index_scheme)
-    kind = type(writer)
-    assert kind in (AtomicWriter, HintingWriter)
-    clocked = kind(index.store, index.profile.index_scheme, clock=lambda: now() if at is None else at)
+    clocked = Writer(index.store, index.profile.index_scheme, clock=lambda: now() if at is None else at)
     index.__dict__["writer"] = clocked
     index.add_fingerprints(list(documents), list(documents.values()))
 

@@ -11,7 +11,7 @@ from simhbase.admin.check import Checker
 from simhbase.errors import UsageError
 from simhbase.index import Index, open_index
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.index.writer import writer_for
+from simhbase.index.writer import Writer
 from simhbase.model.moment import milliseconds, milliseconds_to_come
 from simhbase.model.values import Query
 from simhbase.profile.profile import Profile
@@ -39,8 +39,7 @@ def name() -> str:
 
 def write(index: Index, documents: dict[str, int], days_ago: float = 0) -> None:
     """Adds documents by a clock that is so far behind."""
-    writer = type(writer_for(index.store, index.profile.index_scheme))
-    clocked = writer(index.store, index.profile.index_scheme, lambda: now() - round(days_ago * DAY))
+    clocked = Writer(index.store, index.profile.index_scheme, lambda: now() - round(days_ago * DAY))
     index.__dict__["writer"] = clocked
     index.add_fingerprints(list(documents), list(documents.values()))
     del index.__dict__["writer"]

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import cast
 
 import numpy as np
 
 from simhbase.errors import StoreFailed
 from simhbase.stores import create_store
-from simhbase.stores.base import ATOMIC_TABLES, AtomicStore, Cell, Changes, Store
+from simhbase.stores.base import ATOMIC_TABLES, Cell, Changes, Store
 from simhbase.stores.strings import Strings
 from tests.contract.conftest import Backend
 from tests.contract.plain import Values, all_rows, milliseconds
@@ -84,7 +83,7 @@ def test_creating_what_exists_opens_it(lasting: Backend) -> None:
 
 
 def test_an_atomic_store_makes_all_changes_of_a_commit(atomic: Backend) -> None:
-    store = cast(AtomicStore, atomic.fresh())
+    store = atomic.fresh()
     assert set(store.tables) == set(ATOMIC_TABLES)
     store.drawers.add(KEYS)
     store.records("documents").put([(b"old", b"1"), (b"both", b"1")], 5)
@@ -107,7 +106,7 @@ def test_an_atomic_store_makes_all_changes_of_a_commit(atomic: Backend) -> None:
 
 
 def test_a_read_sees_no_table_without_what_another_lost_to_it(atomic: Backend) -> None:
-    store = cast(AtomicStore, atomic.fresh())
+    store = atomic.fresh()
     here, there = KEYS, np.ones((1, 1, 13), dtype=np.uint8)
     places = {b"here": here, b"there": there}
 

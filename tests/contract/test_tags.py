@@ -12,7 +12,7 @@ from simhbase.errors import Conflict, UsageError
 from simhbase.index import open_index
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.index.writer import writer_for
+from simhbase.index.writer import Writer
 from simhbase.model.values import Query
 from simhbase.stores import create_store
 from simhbase.stores.base import Store, now
@@ -116,8 +116,7 @@ def test_an_add_replaces_tags_even_where_the_text_is_the_same(index, name, text,
 
 
 def test_an_add_of_the_same_tags_writes_nothing(index, name, text):
-    clocked = type(writer_for(index.store, index.profile.index_scheme))
-    index.__dict__["writer"] = clocked(index.store, index.profile.index_scheme, lambda: now() - 3_600_000)
+    index.__dict__["writer"] = Writer(index.store, index.profile.index_scheme, lambda: now() - 3_600_000)
     index.add([Document(name, text, BOTH)])
     del index.__dict__["writer"]
     (before,) = index.store.records("documents").get([document_key(name)])

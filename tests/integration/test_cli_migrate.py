@@ -19,7 +19,7 @@ from simhbase.admin import migrate as migration
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile
-from simhbase.index.writer import AtomicWriter, DocumentBatch
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.stores import open_store
 from simhbase.stores.base import now
 from simhbase.stores.meta import Meta
@@ -346,7 +346,7 @@ def versions(url, ids):
 def test_what_a_clock_that_was_ahead_has_written_is_said_to_stay(tmp_path):
     load(tmp_path, {"a": 1})
     with simhbase.open(f"rocksdb:{tmp_path / 's.db'}") as index:
-        ahead = AtomicWriter(index.store, index.profile.index_scheme, lambda: now() + 3_600_000)
+        ahead = Writer(index.store, index.profile.index_scheme, lambda: now() + 3_600_000)
         ahead.add(DocumentBatch(["b"], FingerprintBatch.bare(np.array([2], dtype=np.uint64))))
     migrate(tmp_path)
     result("delete", "b", *STORE, cwd=tmp_path)

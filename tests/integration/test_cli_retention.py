@@ -7,7 +7,7 @@ import pytest
 
 import simhbase
 from simhbase.index.reader import IDS_LIMIT
-from simhbase.index.writer import AtomicWriter, DocumentBatch
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.stores.atomic import BaseStore
 from simhbase.stores.base import now
 from tests.command_line import documents, read_lines, result, run, texts
@@ -41,7 +41,7 @@ def load(tmp_path, made, *options):
         for document, days in (("d0", 100), ("d1", 10)):
             index.delete([document])
             time = now() - days * DAY
-            AtomicWriter(index.store, index.profile.index_scheme, partial(int, time)).add(
+            Writer(index.store, index.profile.index_scheme, partial(int, time)).add(
                 DocumentBatch([document], batch)
             )
 

@@ -17,7 +17,7 @@ from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index.reader import Reader
-from simhbase.index.writer import AtomicWriter, DocumentBatch, known
+from simhbase.index.writer import DocumentBatch, Writer, known
 from simhbase.model.values import Query
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Store
@@ -39,7 +39,7 @@ def fingerprints(values: list[int]) -> FingerprintBatch:
 
 
 def add(store: Store, documents: Stored) -> None:
-    AtomicWriter(store, SCHEME).add(DocumentBatch(list(documents), fingerprints(list(documents.values()))))
+    Writer(store, SCHEME).add(DocumentBatch(list(documents), fingerprints(list(documents.values()))))
 
 
 def change(store: Store, number: int) -> Stored:
@@ -52,7 +52,7 @@ def change(store: Store, number: int) -> Stored:
         add(store, documents)
         return documents
     gone = chance.sample(sorted(documents), DOCUMENTS // 3)
-    AtomicWriter(store, SCHEME).delete(gone)
+    Writer(store, SCHEME).delete(gone)
     return {name: value for name, value in change_of(number - 1).items() if name not in gone}
 
 

@@ -19,10 +19,10 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry
-from simhbase.index.writer import AtomicWriter, DocumentBatch
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.model.values import Lookup, Query
 from simhbase.stores import create_store, open_store
-from simhbase.stores.base import AtomicStore, Changes, Store
+from simhbase.stores.base import Changes, Store
 from simhbase.stores.rocksdb import database
 from tests.command_line import environment
 
@@ -34,7 +34,7 @@ VERSION = 5
 
 
 @pytest.fixture(params=["memory", "rocksdb"])
-def store(request, tmp_path) -> Iterator[AtomicStore]:
+def store(request, tmp_path) -> Iterator[Store]:
     opened = create_store("memory:" if request.param == "memory" else f"rocksdb:{tmp_path}/store")
     yield opened
     opened.close()
@@ -94,7 +94,7 @@ QUERIES = pytest.mark.parametrize("queries", [[F], [F, FAR]], ids=["one", "two"]
 @QUERIES
 def test_a_document_that_moves_while_it_is_looked_up_is_found(store, fellow, queries):
     add_with(store, fellow)
-    mover = threading.Thread(target=lambda: AtomicWriter(store, SCHEME).add(batch(["x"], NEAR_F)))
+    mover = threading.Thread(target=lambda: Writer(store, SCHEME).add(batch(["x"], NEAR_F)))
 
     def move() -> None:
         mover.start()
@@ -133,16 +133,16 @@ def test_a_lookup_that_begins_while_rows_are_being_removed_misses_nothing(
 
         with monkeypatch.context() as patch:
             patch.setattr(database.Database, "write", write_later)
-            AtomicWriter(store, SCHEME).add(batch(["x"], NEAR_F))
+            Writer(store, SCHEME).add(batch(["x"], NEAR_F))
         looking.join()
         assert dict(found_in(lookups[0]))["x"] in (F, NEAR_F)
 
 
-def add_with(store: AtomicStore, fellow: int | None) -> None:
+def add_with(store: Store, fellow: int | None) -> None:
     """x under F, and maybe y under another fingerprint."""
-    AtomicWriter(store, SCHEME).add(batch(["x"], F))
+    Writer(store, SCHEME).add(batch(["x"], F))
     if fellow is not None:
-        AtomicWriter(store, SCHEME).add(batch(["y"], fellow))
+        Writer(store, SCHEME).add(batch(["y"], fellow))
 
 
 def found_in(lookup: Lookup) -> list[tuple[str, int]]:
@@ -150,9 +150,9 @@ def found_in(lookup: Lookup) -> list[tuple[str, int]]:
 
 
 @contextmanager
-def moving(store: AtomicStore) -> Iterator[None]:
+def moving(store: Store) -> Iterator[None]:
     """x moves between F and its neighbour all the while."""
-    writer = AtomicWriter(store, SCHEME)
+    writer = Writer(store, SCHEME)
     stop = threading.Event()
 
     def move() -> None:
@@ -171,7 +171,7 @@ def moving(store: AtomicStore) -> Iterator[None]:
 
 @pytest.mark.parametrize("others", [(), ("y",)], ids=["alone", "beside a document of one of them"])
 def test_a_document_that_keeps_moving_is_never_missed(store, others):
-    AtomicWriter(store, SCHEME).add(DocumentBatch(["x", *others], fingerprints(*[F] * (1 + len(others)))))
+    Writer(store, SCHEME).add(DocumentBatch(["x", *others], fingerprints(*[F] * (1 + len(others)))))
     reader = Reader(store, SCHEME)
     missed, seen = 0, set()
     with moving(store):
@@ -188,11 +188,11 @@ MOVING = """
 import sys
 import numpy as np
 from simhbase.drawers.scheme import SimHashScheme
-from simhbase.index.writer import AtomicWriter, DocumentBatch
+from simhbase.index.writer import Writer, DocumentBatch
 from simhbase.drawers.layout import layout
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.stores import open_store
-writer = AtomicWriter(open_store(sys.argv[1], "write"), SimHashScheme(layout("5x2"), k=3))
+writer = Writer(open_store(sys.argv[1], "write"), SimHashScheme(layout("5x2"), k=3))
 print("ready", flush=True)
 while True:
     for fingerprint in (int(sys.argv[2]) ^ 1, int(sys.argv[2])):
@@ -204,7 +204,7 @@ while True:
 def test_a_document_that_another_process_keeps_moving_is_never_missed(tmp_path, readers):
     url = f"rocksdb:{tmp_path}/store"
     with closing(create_store(url)) as store:
-        AtomicWriter(store, SCHEME).add(batch(["x", "y"], F, F))
+        Writer(store, SCHEME).add(batch(["x", "y"], F, F))
     outcomes: list[tuple[int, set[int | None]]] = []
 
     def look_up(store: Store) -> None:
@@ -246,7 +246,7 @@ def test_fingerprints_that_lead_to_no_document_are_an_error(store, queries):
 # --- writers beside writers ---
 
 
-def while_committing(store: AtomicStore, event: Callable[[], object]) -> tuple[AtomicStore, threading.Thread]:
+def while_committing(store: Store, event: Callable[[], object]) -> tuple[Store, threading.Thread]:
     """The store, with a thread that does something as soon as the first commit is about to be made."""
     thread = threading.Thread(target=event)
 
@@ -270,18 +270,18 @@ def while_committing(store: AtomicStore, event: Callable[[], object]) -> tuple[A
     ids=["delete", "move"],
 )
 def test_what_is_added_where_the_last_document_leaves_at_this_moment_stays(store, leave):
-    AtomicWriter(store, SCHEME).add(batch(["x"], F))
-    racing, adder = while_committing(store, lambda: AtomicWriter(store, SCHEME).add(batch(["y"], F)))
-    leave(AtomicWriter(racing, SCHEME))
+    Writer(store, SCHEME).add(batch(["x"], F))
+    racing, adder = while_committing(store, lambda: Writer(store, SCHEME).add(batch(["y"], F)))
+    leave(Writer(racing, SCHEME))
     adder.join()
     assert found_in(Reader(store, SCHEME).find(fingerprints(F), Query(k=0))[0]) == [("y", F)]
     assert not Checker(store, SCHEME).check().problems
 
 
 def test_two_moves_of_one_document_at_once_leave_it_in_one_place(store):
-    AtomicWriter(store, SCHEME).add(batch(["x"], F))
-    racing, mover = while_committing(store, lambda: AtomicWriter(store, SCHEME).add(batch(["x"], FAR)))
-    AtomicWriter(racing, SCHEME).add(batch(["x"], NEAR_F))
+    Writer(store, SCHEME).add(batch(["x"], F))
+    racing, mover = while_committing(store, lambda: Writer(store, SCHEME).add(batch(["x"], FAR)))
+    Writer(racing, SCHEME).add(batch(["x"], NEAR_F))
     mover.join()
     lookups = Reader(store, SCHEME).find(fingerprints(F, FAR), Query(k=3))
     assert [found_in(lookup) for lookup in lookups] == [[], [("x", FAR)]]
@@ -292,7 +292,7 @@ def test_the_version_of_a_document_rises_though_the_clock_goes_back(store):
     key = rows.document_key("x")
     versions = []
     for number, time in enumerate([1000, 500, 500, 3000, 0]):
-        AtomicWriter(store, SCHEME, clock=lambda time=time: time).add(batch(["x"], number << 32))
+        Writer(store, SCHEME, clock=lambda time=time: time).add(batch(["x"], number << 32))
         (cell,) = store.records("documents").get([key])
         versions.append(cell.version)
     assert versions == [1000, 1001, 1002, 3000, 3001]
@@ -304,7 +304,7 @@ def test_the_version_of_a_document_rises_though_the_clock_goes_back(store):
 def test_what_is_added_while_a_repair_clears_drawers_stays(store):
     """F is about to be seen without documents; one is added under F; its drawers are cleared."""
     store.drawers.add(encode(as_array(F), LAYOUT))
-    adder = threading.Thread(target=lambda: AtomicWriter(store, SCHEME).add(batch(["y"], F)))
+    adder = threading.Thread(target=lambda: Writer(store, SCHEME).add(batch(["y"], F)))
     seen = threading.Event()
 
     def remove(keys: np.ndarray, times: np.ndarray) -> None:
@@ -356,7 +356,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_each_damage_is_told_and_mended_and_nothing_else_is_touched(store, damage):
-    AtomicWriter(store, SCHEME).add(batch(["good", "near"], F, NEAR_F))
+    Writer(store, SCHEME).add(batch(["good", "near"], F, NEAR_F))
     before = Reader(store, SCHEME).find(fingerprints(F), Query(k=3))
     do_damage, problems = DAMAGES[damage]
     do_damage(store)
@@ -369,7 +369,7 @@ def test_each_damage_is_told_and_mended_and_nothing_else_is_touched(store, damag
 
 def test_hot_drawers_are_compared_in_lots(store, monkeypatch):
     stored = fingerprints(*range(64))  # all in the same drawers of six tables
-    AtomicWriter(store, SCHEME).add(DocumentBatch([str(number) for number in range(64)], stored))
+    Writer(store, SCHEME).add(DocumentBatch([str(number) for number in range(64)], stored))
     reader = Reader(store, SCHEME)
     whole = reader.find(stored, Query(k=3))
     monkeypatch.setattr("simhbase.index.reader.CHUNK_ROWS", 100)

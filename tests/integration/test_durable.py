@@ -14,23 +14,23 @@ from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.rows import listing_key
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import AtomicWriter, DocumentBatch
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
-from simhbase.stores.base import AtomicStore
+from simhbase.stores.base import Store
 from simhbase.stores.rocksdb import database
 
 SCHEME = SimHashScheme(layout("5x2"), k=3)
 
 
 @pytest.fixture
-def empty(tmp_path) -> Iterator[AtomicStore]:
+def empty(tmp_path) -> Iterator[Store]:
     with closing(create_store(f"rocksdb:{tmp_path}/store")) as opened:
         yield opened
 
 
 @pytest.fixture
-def store(empty) -> AtomicStore:
+def store(empty) -> Store:
     add(empty, there=0)
     return empty
 
@@ -49,9 +49,9 @@ def noted(monkeypatch) -> list[str]:
     return notes
 
 
-def add(store: AtomicStore, **documents: int) -> object:
+def add(store: Store, **documents: int) -> object:
     values = np.array(list(documents.values()), dtype=np.uint64)
-    return AtomicWriter(store, SCHEME).add(DocumentBatch(list(documents), FingerprintBatch.bare(values)))
+    return Writer(store, SCHEME).add(DocumentBatch(list(documents), FingerprintBatch.bare(values)))
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def add(store: AtomicStore, **documents: int) -> object:
     [
         lambda store: add(store, new=1),
         lambda store: add(store, there=1),
-        lambda store: AtomicWriter(store, SCHEME).delete(["there"]),
+        lambda store: Writer(store, SCHEME).delete(["there"]),
     ],
     ids=["a new document", "a moved document", "a deletion"],
 )
-def test_a_change_of_documents_is_one_write_and_one_sync(store, noted, call: Callable[[AtomicStore], object]):
+def test_a_change_of_documents_is_one_write_and_one_sync(store, noted, call: Callable[[Store], object]):
     call(store)
     assert noted == ["write", "sync"]
 
@@ -87,5 +87,5 @@ def test_an_unchanged_document_writes_nothing(store, noted):
 
 
 def test_a_deletion_of_nothing_writes_nothing(store, noted):
-    assert AtomicWriter(store, SCHEME).delete(["nobody"]) == 0
+    assert Writer(store, SCHEME).delete(["nobody"]) == 0
     assert noted == []

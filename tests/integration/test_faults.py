@@ -15,7 +15,7 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index import rows
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry
-from simhbase.index.writer import AtomicWriter, DocumentBatch, Writer
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.stores import create_store
 from simhbase.stores.base import Store
 from tests.content import content
@@ -110,7 +110,7 @@ def undisturbed(
     new_store: Callable[[], Store], scheme: Scheme, documents: dict[str, int]
 ) -> dict[str, object]:
     store = new_store()
-    add(**documents)(AtomicWriter(store, scheme))
+    add(**documents)(Writer(store, scheme))
     return content(store)
 
 
@@ -118,9 +118,9 @@ def stopped(new_store: Callable[[], Store], scheme: Scheme, operation: Operation
     """Stores in which the operation stopped after 0, 1, 2 ... calls, and at last one in which it ended."""
     for calls in range(100):
         store = new_store()
-        add(**BEFORE)(AtomicWriter(store, scheme))
+        add(**BEFORE)(Writer(store, scheme))
         try:
-            operation.run(AtomicWriter(Stopping(store, calls), scheme))
+            operation.run(Writer(Stopping(store, calls), scheme))
         except Crash:
             yield store
         else:
@@ -163,7 +163,7 @@ def test_a_stopped_operation_has_done_all_or_nothing(new_store, scheme, operatio
 def test_repeating_a_stopped_operation_ends_as_if_it_had_not_stopped(new_store, scheme, operation):
     expected = undisturbed(new_store, scheme, operation.after)
     for store in stopped(new_store, scheme, operation):
-        operation.run(AtomicWriter(store, scheme))
+        operation.run(Writer(store, scheme))
         assert content(store) == expected
         assert_lookups_are_right(store, scheme, operation.after)
 
@@ -174,11 +174,11 @@ def test_any_other_operation_on_the_same_documents_goes_on_from_a_stopped_one(ne
     ids = list(values)
     added = undisturbed(new_store, scheme, values | {"z": F4})
     for store in stopped(new_store, scheme, operation):
-        AtomicWriter(store, scheme).add(DocumentBatch(ids, fingerprints(scheme, *values.values())))
+        Writer(store, scheme).add(DocumentBatch(ids, fingerprints(scheme, *values.values())))
         assert content(store) == added
     deleted = undisturbed(new_store, scheme, {"z": F4})
     for store in stopped(new_store, scheme, operation):
-        AtomicWriter(store, scheme).delete(ids)
+        Writer(store, scheme).delete(ids)
         assert content(store) == deleted
 
 
@@ -206,7 +206,7 @@ def test_a_stopped_repair_harms_nothing_and_the_next_one_ends_it(new_store, sche
     expected = undisturbed(new_store, scheme, BEFORE)
     for calls in range(100):
         store = new_store()
-        add(**BEFORE)(AtomicWriter(store, scheme))
+        add(**BEFORE)(Writer(store, scheme))
         damage(store, scheme)
         try:
             Checker(Stopping(store, calls, torn=torn), scheme, repair=True).check()

@@ -16,7 +16,7 @@ from simhbase.drawers.scheme import SimHashScheme
 from simhbase.errors import ReadOnly, StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.reader import Reader
-from simhbase.index.writer import DocumentBatch, HintingWriter
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.model.values import Query
 from simhbase.stores import open_store
 from simhbase.stores.base import Cell, now
@@ -72,8 +72,8 @@ def test_rows_have_the_bytes_of_the_format(hbase, store):
     moved = now()
     deleted = moved + 1
 
-    def writer(version: int) -> HintingWriter:
-        return HintingWriter(store, SCHEME, clock=lambda: version, chance=lambda _: 0)
+    def writer(version: int) -> Writer:
+        return Writer(store, SCHEME, clock=lambda: version, chance=lambda _: 0)
 
     for version, fingerprint in ((moved - 5, F1 ^ 1), (moved, F1)):
         writer(version).add(
@@ -200,7 +200,7 @@ def test_a_cell_has_the_version_that_it_was_written_with_and_the_highest_stays(s
 
 
 def test_deleted_documents_can_be_added_again(store):
-    writer, reader = HintingWriter(store, SCHEME), Reader(store, SCHEME)
+    writer, reader = Writer(store, SCHEME), Reader(store, SCHEME)
     fingerprints = FingerprintBatch.bare(np.arange(20, dtype=np.uint64) * np.uint64(0x0101010101010101))
     ids = [f"d{number}" for number in range(20)]
     for _ in range(5):

@@ -35,7 +35,7 @@ from simhbase.index.claims.batch import TOKEN_BYTES
 from simhbase.index.load_log import LoadState
 from simhbase.index.rows import PendingCell, document_key
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import DocumentBatch, HintingWriter
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.loads import hfiles as job
 from simhbase.loads import load as load_job
 from simhbase.loads.hfiles_unique import UniqueDocuments
@@ -134,7 +134,7 @@ def rows_later(url: str) -> dict[str, object]:
 
 def add(index: Index, values: dict[str, int], clock: Callable[[], int] = now) -> None:
     batch = FingerprintBatch.bare(np.array(list(values.values()), np.uint64))
-    HintingWriter(index.store, SCHEME, clock).add(DocumentBatch(list(values), batch))
+    Writer(index.store, SCHEME, clock).add(DocumentBatch(list(values), batch))
 
 
 @pytest.mark.usefixtures("tool")

@@ -22,7 +22,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import CHANCE, DocumentBatch, HintingWriter
+from simhbase.index.writer import CHANCE, DocumentBatch, Writer
 from simhbase.profile.profile import Profile, make_profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import now
@@ -409,7 +409,7 @@ def test_a_writer_that_crashes_leaves_no_document_without_rows(index, torn):
             before = dict(zip(names, [F, F, F ^ 1, ~F & (1 << 64) - 1], strict=False))
             after = dict(zip([*names[:3], names[4]], [F ^ 3, F ^ 3, F ^ 1, F ^ 4], strict=True))
             add(index, before)
-            stopping = HintingWriter(Stopping(index.store, calls, torn=torn), SCHEME)  # type: ignore[arg-type]
+            stopping = Writer(Stopping(index.store, calls, torn=torn), SCHEME)  # type: ignore[arg-type]
             try:
                 if deletes:
                     stopping.delete(list(after))

@@ -18,7 +18,7 @@ from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import writer as writing
 from simhbase.index.reader import Reader
-from simhbase.index.writer import AtomicWriter, DocumentBatch
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.model.values import Query
 from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.base import Store
@@ -52,7 +52,7 @@ def values(ids: list[str], seed: int) -> FingerprintBatch:
 
 
 def add(store: Store, ids: list[str], seed: int = 1) -> None:
-    AtomicWriter(store, SCHEME).add(DocumentBatch(ids, values(ids, seed)))
+    Writer(store, SCHEME).add(DocumentBatch(ids, values(ids, seed)))
 
 
 def found(store: Store, ids: list[str], seed: int = 1) -> list[str]:
@@ -79,7 +79,7 @@ def test_the_tables_are_the_same_as_by_the_log(
         chance = random.Random(seed)
         for step in range(8):
             if chance.random() < 0.3:
-                AtomicWriter(store, SCHEME).delete(chance.sample(ids, 10))
+                Writer(store, SCHEME).delete(chance.sample(ids, 10))
             else:
                 add(store, chance.sample(ids, chance.randint(1, 40)), chance.choice([seed, step]))
 
@@ -210,7 +210,7 @@ def test_what_failed_to_be_handed_over_comes_before_the_next_write(
                 add(store, NEW)
             with pytest.raises(StoreFailed, match="Free some disk space"):
                 add(store, OLD, seed=7)
-        assert AtomicWriter(store, SCHEME).delete(NEW[:10]) == 10
+        assert Writer(store, SCHEME).delete(NEW[:10]) == 10
         assert found(store, NEW) == NEW[10:]
     with closing(open_store(url, "write")) as store:
         assert found(store, NEW) == NEW[10:]
@@ -225,7 +225,7 @@ def test_what_failed_to_be_handed_over_is_there_when_it_is_written_again(
     hand_over = ingestion.Ingestion._hand_over
     same = FingerprintBatch.bare(np.full(2, 12345, dtype=np.uint64))
     with closing(create_store(url)) as store:
-        writer = AtomicWriter(store, SCHEME)
+        writer = Writer(store, SCHEME)
         with monkeypatch.context() as patch:
 
             def full(self: ingestion.Ingestion, name: str) -> None:

@@ -9,7 +9,7 @@ from simhbase.errors import StoreFailed
 from simhbase.index import Index
 from simhbase.index.rows import Entry, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.index.writer import AtomicWriter
+from simhbase.index.writer import Writer
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store
 from tests.command_line import texts
@@ -90,7 +90,7 @@ def test_repair_removes_what_deleting_a_document_without_a_sketch_leaves(new_ind
         index.add_batch(["a"], fingerprints)
         lose_sketch(index, "a", None)
         try:
-            AtomicWriter(Stopping(index.store, calls), profile.index_scheme).delete(["a"])
+            Writer(Stopping(index.store, calls), profile.index_scheme).delete(["a"])
         except Crash:
             ended = False
         else:

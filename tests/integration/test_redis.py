@@ -28,7 +28,6 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store, drop_store, open_store
-from simhbase.stores.base import AtomicStore
 from simhbase.stores.redis.client import translated
 from simhbase.stores.redis.store import RedisStore
 from tests.command_line import documents, run, texts
@@ -491,7 +490,7 @@ def test_tls_is_used_and_checked(redis: Redis, url: str, tmp_path: Path) -> None
 def test_what_has_no_place_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="BGSAVE"):
         simhbase.tables.snapshot(url, "folder")
-    store = cast(AtomicStore, open_store(url, "read"))
+    store = open_store(url, "read")
     store.close()
     with pytest.raises(StoreFailed, match="closed"):
         store.records("meta").get([b"a"])

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from simhbase.index import Index, open_index
 from simhbase.model.values import Document
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store, drop_store
-from simhbase.stores.base import Access, AtomicStore
+from simhbase.stores.base import Access
 from simhbase.stores.redis.store import RedisStore
 from tests.command_line import texts
 from tests.redis import Redis
@@ -85,7 +84,7 @@ USES: dict[str, Callable[[Index], object]] = {
     "mute": lambda index: index.mute(ids=["d1"]),
     "unmute": lambda index: index.unmute(ids=["d1"]),
     "change": lambda index: index.store.records("meta").delete([b"muted"]),
-    "count": lambda index: cast(AtomicStore, index.store).recount(repair=True),
+    "count": lambda index: index.store.recount(repair=True),
 }
 
 

@@ -19,7 +19,7 @@ from simhbase.admin import Administrator
 from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, UsageError
 from simhbase.index import open_index
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import DocumentBatch, HintingWriter, obsolete_rows
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.loads.hfile_input import MANIFEST
 from simhbase.profile.profile import Profile
 from simhbase.stores import open_store
@@ -77,10 +77,10 @@ def add_beside(url: str) -> None:
     """A document that is deleted, and one written by a clock that is ahead."""
     with open_index(url) as index:
         batch = index.fingerprinter.fingerprint_many(texts(64)[62:]).fingerprints
-        writer = HintingWriter(index.store, index.profile.index_scheme)
+        writer = Writer(index.store, index.profile.index_scheme)
         writer.add(DocumentBatch(["deleted"], batch[[0]]))
         writer.delete(["deleted"])
-        HintingWriter(index.store, index.profile.index_scheme, lambda: now() + 60_000).add(
+        Writer(index.store, index.profile.index_scheme, lambda: now() + 60_000).add(
             DocumentBatch(["ahead"], batch[[1]])
         )
 
@@ -104,16 +104,11 @@ def test_rows_of_spark_are_those_that_a_load_makes_in_files_of_one_region(made):
     _, after = before_and_after()
     with open_index(url) as index:
         fingerprints = index.fingerprinter.fingerprint_many(list(after.values())).fingerprints
-        writer = HintingWriter(index.store, index.profile.index_scheme)
-        steps, report = writer.plan(DocumentBatch(list(after), fingerprints), manifest.version)
-        (step,) = steps  # Spark has written already what a clock ahead has written before
+        writer = Writer(index.store, index.profile.index_scheme)
+        changes, report = writer.plan(DocumentBatch(list(after), fingerprints), manifest.version)
         assert counts(manifest) == {**counts(report), "updated": 14, "unchanged": 287}
-        expected = {
-            "obsolete": obsolete_rows(step.version, step.left),
-            "fingerprints": step.batch.listings(writer.scheme),
-            "index": [(key.tobytes(), b"") for key in step.batch.index_keys(writer.scheme).reshape(-1, 13)],
-            "documents": step.batch.commits(writer.scheme),
-        }
+        expected = {table: changes.rows(table) for table in changes.put}
+        expected["index"] = [(key.tobytes(), b"") for key in changes.index.reshape(-1, 13)]
         starts = {table: index.store.region_starts(table) for table in expected}
     assert manifest.rejected == 3
     for table, rows in expected.items():

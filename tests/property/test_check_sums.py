@@ -15,7 +15,7 @@ from simhbase.drawers.scheme import MinHashScheme, Scheme, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index.part import Part
-from simhbase.index.writer import AtomicWriter, DocumentBatch, writer_for
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.stores import create_store
 from simhbase.stores.base import Store
 
@@ -32,8 +32,7 @@ DAMAGES = st.lists(st.sampled_from(KINDS), max_size=5)
 def filled(scheme: Scheme, chance: random.Random) -> Store:
     """Documents with and without tags, some of one fingerprint."""
     store = create_store("memory:")
-    writer = writer_for(store, scheme)
-    assert isinstance(writer, AtomicWriter)
+    writer = Writer(store, scheme)
     values = [chance.getrandbits(64) for _ in range(20)]
     for tags in (None, [(("source", "wire"),)] * 20):
         chosen = [chance.choice(values) for _ in range(20)]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -34,7 +35,8 @@ from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import DocumentBatch
 from simhbase.stores import open_store
 from simhbase.stores.arrays import to_bytes
-from simhbase.stores.base import Store, now
+from simhbase.stores.base import Changes, Store, now
+from simhbase.stores.strings import pairs
 from tests.simulated import Server, SimulatedStore
 
 IDS = ["a", "b", "ü", "ab", "a\x00", "long" * 50]
@@ -116,6 +118,11 @@ class Fragile:
 
     def records(self, table: str) -> "_FragileTable":
         return _FragileTable(self.store.records(table), self)
+
+    @property
+    def commit(self) -> Callable[[Changes], None]:
+        """That of a store that keeps hints is its calls."""
+        return partial(type(self.store).commit, self) if self.store.keeps_hints else self.store.commit
 
     def count(self) -> None:
         if self.calls is not None:
@@ -301,7 +308,7 @@ def machine(kind: Kind, of: Contents) -> type[RuleBasedStateMachine]:
         def _holds_what_is_needed(self) -> None:
             store = self.index.store
             batch = DocumentBatch(list(self.oracle), of.fingerprints[list(self.oracle.values())])
-            assert _cells(store, "documents") == dict(batch.commits(of.profile.index_scheme))
+            assert _cells(store, "documents") == dict(pairs(*batch.document_rows(of.profile.index_scheme)))
             assert _cells(store, "fingerprints") == dict(batch.listings(of.profile.index_scheme))
             keys = of.profile.index_scheme.keys(of.fingerprints[list(self.oracle.values())])
             held = [key for found in store.drawers.iterate() for key in to_bytes(found.keys)]

@@ -13,7 +13,8 @@ what is stored is what an operation made that no later one followed.
 Each shortcut, put into the real code, has to be caught in some case: a check that never fails checks nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,8 +23,8 @@ from simhbase.admin import vacuum
 from simhbase.admin.check import Checker
 from simhbase.admin.vacuum import Vacuum
 from simhbase.index.reader import Reader
-from simhbase.index.rows import listing_key
-from simhbase.index.writer import DocumentBatch, HintingWriter, Step, known
+from simhbase.index.rows import listing_key, parse_obsolete
+from simhbase.stores.base import Changes
 from tests.exploration import (
     LIKE,
     OTHER,
@@ -45,6 +46,7 @@ from tests.exploration import (
     delete_seen,
     explore,
 )
+from tests.simulated import SimulatedStore
 
 pytestmark = pytest.mark.slow
 
@@ -209,35 +211,45 @@ def test_two_writers_that_both_move_a_document_twice():
     assert right(explore(LONG))
 
 
-class ForgetsListings(HintingWriter):
-    """Deletes in the hot path what it leaves behind."""
+class ForgetsListings(SimulatedStore):
+    """Deletes in the hot path what documents leave behind."""
 
-    def put(self, step: Step) -> None:
-        super().put(step)
-        left = [listing_key(entry.fingerprint, document) for document, entry in step.left]
-        self.store.records("fingerprints").delete(left, [step.version] * len(left))
-
-
-class CommitsFirst(HintingWriter):
-    def put(self, step: Step) -> None:
-        self.store.records("documents").put(step.batch.commits(self.scheme), step.version)
-        super().put(step)
+    def commit(self, changes: Changes) -> None:
+        super().commit(changes)
+        left = [parse_obsolete(key) for key, _ in changes.rows("obsolete")]
+        keys = [listing_key(each.fingerprint, each.id) for each in left]
+        self.records("fingerprints").delete(keys, [changes.version] * len(keys))
 
 
-class TimesRowsItself(HintingWriter):
-    """Gives index rows its own version in place of the server's time."""
-
-    def put(self, step: Step) -> None:
-        self.store.records("fingerprints").put(step.batch.listings(self.scheme), step.version)
-        self.store.drawers.add(step.batch.index_keys(self.scheme), step.version)
-        self.store.records("documents").put(step.batch.commits(self.scheme), step.version)
+class CommitsFirst(SimulatedStore):
+    def commit(self, changes: Changes) -> None:
+        self.records("documents").put(changes.rows("documents"), changes.version)
+        super().commit(changes)
 
 
-class TakesHintsFromThePast(HintingWriter):
-    def copy(self, batch: DocumentBatch, versions: Sequence[int]) -> None:
-        found = zip(batch.ids, known(self.store, batch.ids), strict=True)
-        left = [(document, each.entry) for document, each in found if each and each.stored]
-        self.put(Step(versions[0], batch, left))
+class TimesRowsItself(SimulatedStore):
+    """Gives index rows the writer's version in place of the server's time."""
+
+    def commit(self, changes: Changes) -> None:
+        self.records("obsolete").put(changes.rows("obsolete"), changes.time)
+        self.records("fingerprints").put(changes.rows("fingerprints"), changes.version)
+        self.drawers.add(changes.index, changes.version)
+        self.records("documents").put(changes.rows("documents"), changes.version)
+
+
+class TakesHintsFromThePast(SimulatedStore):
+    """Gives listings the version of their documents, however old it is."""
+
+    def commit(self, changes: Changes) -> None:
+        self.records("obsolete").put(changes.rows("obsolete"), changes.time)
+        self.records("fingerprints").put(changes.rows("fingerprints"), changes.version)
+        self.drawers.add(changes.index)
+        self.records("documents").put(changes.rows("documents"), changes.version)
+
+
+class GivesOneVersion(SimulatedStore):
+    def commit(self, changes: Changes) -> None:
+        super().commit(replace(changes, version=5, time=5))
 
 
 class TrustsListings(Reader):
@@ -250,14 +262,14 @@ EMPTIES = "the drawer empties while another comes"
 SHORTCUTS = {
     "listings are deleted in the hot path": (
         "move there and back, y shares the drawer",
-        Rules(writer=ForgetsListings),
+        Rules(store=ForgetsListings),
     ),
-    "the commit comes before the hints": ("two writers, one id", Rules(writer=CommitsFirst)),
+    "the commit comes before the hints": ("two writers, one id", Rules(store=CommitsFirst)),
     "the vacuum waits for nobody": (BACK, Rules(grace="none")),
     "the vacuum takes what is new for old": (BACK, Rules(grace="old")),
     "the reader trusts listings": ("move beside move", Rules(reader=TrustsListings)),
     # The clock of the writer who comes is behind by more than the grace time.
-    "index rows have the writer's version": (EMPTIES, Rules(writer=TimesRowsItself, grace="old")),
+    "index rows have the writer's version": (EMPTIES, Rules(store=TimesRowsItself, grace="old")),
 }
 
 
@@ -268,16 +280,12 @@ def test_a_shortcut_is_caught(name):
 
 
 def test_hints_of_the_past_are_caught():
-    rules = Rules(writer=TakesHintsFromThePast)
+    rules = Rules(store=TakesHintsFromThePast)
     assert explore(PAST["copied back to where it was"], rules).violation is not None
 
 
-def test_versions_that_do_not_rise_are_caught(monkeypatch):
-    def always(self: object, time: int, numbers: list[int], found: object) -> list[tuple[int, list[int]]]:
-        return [(5, numbers)] if numbers else []
-
-    monkeypatch.setattr(HintingWriter, "_by_version", always)
-    assert explore(CASES["two writers, one id"]).violation is not None
+def test_versions_that_do_not_rise_are_caught():
+    assert explore(CASES["two writers, one id"], Rules(store=GivesOneVersion)).violation is not None
 
 
 def test_the_server_s_time_of_index_rows_makes_up_for_a_clock_far_behind():

@@ -22,7 +22,7 @@ from simhbase.index.claims import selection
 from simhbase.index.claims.batch import ClaimContext, ClaimKind
 from simhbase.index.claims.selection import duplicates_of
 from simhbase.index.reader import Reader
-from simhbase.index.writer import DocumentBatch, HintingWriter
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.model.values import Query
 from simhbase.profile.profile import Profile
 from tests.claiming import claims_of
@@ -189,7 +189,7 @@ def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, content
 def test_a_document_is_found_by_what_it_is_now_where_old_hints_stay(profile, writes, queries):
     scheme: Scheme = profile.index_scheme
     store, clock = SimulatedStore(Server().ask), count(1)
-    writer = HintingWriter(store, scheme, lambda: next(clock))
+    writer = Writer(store, scheme, lambda: next(clock))
     for document, content in writes:
         writer.add(DocumentBatch([document], batch([content])))
     now = dict(writes)

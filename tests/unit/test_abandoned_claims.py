@@ -10,7 +10,7 @@ from simhbase.admin.vacuum import DAY, Vacuum
 from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claims.batch import ClaimContext, ClaimKind
-from simhbase.index.writer import DocumentBatch, HintingWriter
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.process.interrupt import defer_interrupts
 from tests.claiming import FAR, SCHEME, A, Quiet, accepted_in, claims_of, stored_in
 from tests.simulated import Call, Server, SimulatedStore
@@ -37,9 +37,7 @@ def left_by_a_dead_worker(lease: float, is_new: bool = True) -> Server:
     server = Server()
     server.least_time = NOW
     if not is_new:
-        HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: NOW - 5).add(
-            DocumentBatch(["a"], batch(FAR))
-        )
+        Writer(SimulatedStore(server.ask), SCHEME, lambda: NOW - 5).add(DocumentBatch(["a"], batch(FAR)))
 
     def ask(call: Call) -> object:
         if call.method == "compare_and_set":
@@ -109,7 +107,7 @@ def test_a_vacuum_that_stops_anywhere_brings_no_deleted_document_back():
     stops = 0
     while True:
         server = left_by_an_accepted_claim()
-        HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: NOW + 10).delete(["a"])
+        Writer(SimulatedStore(server.ask), SCHEME, lambda: NOW + 10).delete(["a"])
         assert accepted_in(server.state) == {}
         server.least_time = LATER
         left = [stops]
@@ -160,7 +158,7 @@ def test_a_repair_that_ends_the_claim_of_a_stored_document_notes_nothing_obsolet
 
 def test_a_vacuum_takes_no_young_claim_and_no_tombstone_before_it():
     server = left_by_an_accepted_claim()
-    HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: NOW - DAY).delete(["a"])
+    Writer(SimulatedStore(server.ask), SCHEME, lambda: NOW - DAY).delete(["a"])
     removed = Vacuum(SimulatedStore(server.ask), SCHEME, DAY, lambda: NOW + DAY).run()
     assert (removed.claims, removed.deleted_documents) == (0, 0)
 

@@ -9,7 +9,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claims import claim
 from simhbase.index.claims.batch import ClaimContext, ClaimKind, LoadRun
 from simhbase.index.rows import BATCH_ROWS, document_key
-from simhbase.index.writer import DocumentBatch, HintingWriter
+from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.model.values import Claim
 from simhbase.profile.profile import Profile
 from tests.claiming import FAR, SCHEME, A, Quiet, claims_of, fingerprints_of, stored_in
@@ -58,7 +58,7 @@ def leave_a_dead_claim(server: Server) -> None:
 def test_a_text_near_one_that_the_same_call_has_replaced_is_no_duplicate(ids):
     server = Server()
     store = SimulatedStore(server.ask)
-    HintingWriter(store, SCHEME, lambda: 1).add(DocumentBatch(["moved"], fingerprints_of([A])))
+    Writer(store, SCHEME, lambda: 1).add(DocumentBatch(["moved"], fingerprints_of([A])))
     wanted = {"moved": FAR, "new": NEAR}
     answers = claimed(
         ClaimContext(store, SCHEME, lambda: 1), {document: wanted[document] for document in ids}
@@ -112,7 +112,7 @@ def scans_and_puts_of_claims(another_process: bool) -> list[tuple[str, int]]:
         return server.ask(call)
 
     values = [0x9E3779B97F4A7C15 * number & (1 << 64) - 1 for number in range(1, 101)]
-    writer = HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: 1)
+    writer = Writer(SimulatedStore(server.ask), SCHEME, lambda: 1)
     writer.add(DocumentBatch([f"stored {number}" for number in range(30)], fingerprints_of(values[:30])))
     documents = {f"claimed {number}": value for number, value in enumerate(values)}
     answers = claimed(ClaimContext(SimulatedStore(ask), SCHEME, lease=LEASE), documents)
@@ -181,7 +181,7 @@ def test_pending_claims_are_compared_by_their_sketches(name, before):
     prints = _sketched(SKETCHED[name])
     server, steps = Server(), Steps()
     if before != "new":
-        HintingWriter(SimulatedStore(server.ask), scheme, lambda: 1).add(DocumentBatch(["dead"], prints[[3]]))
+        Writer(SimulatedStore(server.ask), scheme, lambda: 1).add(DocumentBatch(["dead"], prints[[3]]))
 
     def ask(call: Call) -> Answer:
         if call.method == "compare_and_set":

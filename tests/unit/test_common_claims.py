@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -15,7 +14,7 @@ from simhbase.index import Index
 from simhbase.index.claims.claim import AtomicClaimer
 from simhbase.model.values import Claim
 from simhbase.profile.profile import Profile, given_parameters, make_profile
-from simhbase.stores.base import AtomicStore, Changes
+from simhbase.stores.base import Changes
 
 TEXTS = {
     "one": "the committee approved the budget for schools",
@@ -47,7 +46,7 @@ def claims_that_waited(index: Index, texts: list[tuple[str, str]]) -> list[Claim
 
 def commits_of(index: Index, monkeypatch: pytest.MonkeyPatch) -> list[Changes]:
     commits = list[Changes]()
-    store = cast(AtomicStore, index.store)
+    store = index.store
     commit = store.commit
 
     def noted(changes: Changes) -> None:

@@ -45,10 +45,11 @@ from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, LISTING_GROWTH, Led, Listings, Now, Reader
 from simhbase.index.rows import BatchRow, Decision, Entry, PendingCell
 from simhbase.index.scopes import Scope
-from simhbase.index.writer import REFRESHED, SMALL_CHANCE, DocumentBatch, HintingWriter, Known, alive_since
+from simhbase.index.writer import REFRESHED, DocumentBatch, Known, Writer, alive_since
 from simhbase.model.values import AddReport, Match, Outcome
-from simhbase.stores.base import Cell, HintingStore, now
+from simhbase.stores.base import Cell, Changes, HintingStore, now
 from simhbase.stores.meta import TICKETS, Meta
+from simhbase.stores.strings import Strings
 
 LEASE = 10.0  # seconds that a batch is waited for while its row does not change
 BEATS = 3  # changes of a row in a lease, to show that its owner is alive
@@ -183,8 +184,8 @@ class ClaimContext:
     counts: bool = False
 
     @property
-    def writer(self) -> HintingWriter:
-        return HintingWriter(self.store, self.scheme, self.clock, self.chance)
+    def writer(self) -> Writer:
+        return Writer(self.store, self.scheme, self.clock, self.chance)
 
     def reader(
         self, kind: ClaimKind, drawer_limit: int | None = DRAWER_LIMIT, ids_limit: int = IDS_LIMIT
@@ -390,7 +391,6 @@ class ClaimBatch:
         answer: Callable[[str, Outcome, Match | None, AddReport], None],
     ) -> None:
         self._context, self._kind, self._answer = context, kind, answer
-        self._documents = context.store.records("documents")
         self._cells = context.store.document_cells
         self._meta = Meta(context.store)
         self._tickets = context.store.records("meta")
@@ -450,12 +450,8 @@ class ClaimBatch:
 
     def _later_versions(self) -> list[int]:
         """Versions later than the time, and than all cells of the documents rows."""
-        version = self._writer.version()
         latest = [self._rows[document].latest for document in self.ids]
-        ahead = max(latest)
-        if ahead >= version:
-            ahead += 1 + self._context.chance(SMALL_CHANCE)
-        return [ahead if seen >= version else version for seen in latest]
+        return self._writer.later_versions(self._writer.version(), latest)
 
     # 1. Put
 
@@ -623,8 +619,10 @@ class ClaimBatch:
         accepted = [each for id_ in dict.fromkeys(ids) if (each := self._rows[id_].accepted)]
         if accepted:
             keys = [rows.document_key(each.id) for each in accepted]
-            commits = [(key, each.cell.entry.encode(key)) for key, each in zip(keys, accepted, strict=True)]
-            self._documents.put(commits, [each.version for each in accepted])
+            values = [each.cell.entry.encode(key) for key, each in zip(keys, accepted, strict=True)]
+            versions = [each.version for each in accepted]
+            columns = Strings.of(keys), Strings.of(values)
+            self._context.store.commit(Changes(versions, put={"documents": columns}))
 
     def _row_with(self, decisions: Sequence[Decision], frozen: bool = False) -> BatchRow:
         return BatchRow(self._ticket, tuple(decisions), frozen, self._row.beat if self._row else 0)
@@ -673,12 +671,13 @@ class ClaimBatch:
             if (entry := self._rows[self.ids[place]].document)
             if entry.fingerprint != self._batch.values[place]
         ]
-        self._writer.note_obsolete(self._writer.version(), left)
+        self._writer.note_obsolete(left)
 
     def _commit(self, places: Sequence[int]) -> None:
         if places:
-            commits = self._batch[places].commits(self._context.scheme)
-            self._documents.put(commits, [self._versions[place] for place in places])
+            versions = [self._versions[place] for place in places]
+            documents = self._batch[places].document_rows(self._context.scheme)
+            self._context.store.commit(Changes(versions, put={"documents": documents}))
 
     def _report(self, place: int, outcome: Outcome) -> AddReport:
         if outcome != "accepted":
@@ -701,7 +700,7 @@ class ClaimBatch:
             if not self._is_stored(place)
         ]
         left += [(each.id, Entry(each.cell.fingerprint)) for each in void]
-        self._writer.note_obsolete(self._writer.version(), left)
+        self._writer.note_obsolete(left)
         remains = self._context.remains
         row = None if self._row.frozen else self._key
         remains.append(Remains(self._token, self._keys, max(self._versions), row))
@@ -723,7 +722,7 @@ class ClaimBatch:
         broken = [each for each in rivals.values() if self._is_stale(each)]
         keys = {each.key for each in broken}
         left = [(each.id, Entry(each.cell.fingerprint)) for each in self._waits if each.key in keys]
-        self._writer.note_obsolete(self._writer.version(), left)
+        self._writer.note_obsolete(left)
         for each in broken:
             self._context.count("leases_broken")
             self._freeze(each)

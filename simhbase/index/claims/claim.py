@@ -36,12 +36,12 @@ from simhbase.index.claims.batch import (
 from simhbase.index.claims.selection import OthersOfBatch, duplicates_of, others_of
 from simhbase.index.counts import note_refused
 from simhbase.index.reader import Asked, Reader
-from simhbase.index.writer import AtomicWriter, DocumentBatch, admitted, alive_since, known
+from simhbase.index.writer import DocumentBatch, Writer, admitted, alive_since, known
 from simhbase.model.values import AddReport, Claim, Fingerprint, Match, Outcome
 from simhbase.process.interrupt import interrupt_pending
 from simhbase.process.logs import logger
 from simhbase.process.queue import OF_ALL, Queue, QueuedRequest
-from simhbase.stores.base import AtomicStore, HintingStore, Store
+from simhbase.stores.base import HintingStore, Store
 
 log = logger(__name__)
 
@@ -161,7 +161,7 @@ def claimer_for(
     if store.keeps_hints:
         shared = cast(HintingStore, store)
         return BatchClaimer(ClaimContext(shared, scheme, clock, count, counts=counts))
-    return AtomicClaimer(cast(AtomicStore, store), scheme, clock, count, counts=counts)
+    return AtomicClaimer(store, scheme, clock, count, counts=counts)
 
 
 class AtomicClaimer(Claimer):
@@ -170,7 +170,7 @@ class AtomicClaimer(Claimer):
 
     def __init__(
         self,
-        store: AtomicStore,
+        store: Store,
         scheme: Scheme,
         clock: Callable[[], int],
         count: Count,
@@ -224,8 +224,7 @@ class AtomicClaimer(Claimer):
             reader = Reader(self._store, self._scheme, clock=self._clock, hidden=kind.hidden(), of=of)
             found = duplicates_of(reader, new.ids, new.fingerprints, kind.bounds)
             kept = new[[number for number, near in enumerate(found) if near is None]] if any(found) else new
-            writer = AtomicWriter(self._store, self._scheme, self._clock)
-            report = writer.add(kept)
+            report = Writer(self._store, self._scheme, self._clock).add(kept)
         for number, near in zip(open_, found, strict=True):
             answers[number] = claim_of(batch, number, "duplicate" if near else "accepted", near)
         if self._counts:

@@ -66,6 +66,8 @@ class HBaseDrawers:
         self._scans = Scans(client, table, _KIND, ITERATED_ROWS)
 
     def add(self, keys: NDArray[np.uint8]) -> None:
+        if not len(keys):
+            return
         with self._client.writing(self._table) as operation:
             self._client.write(operation, tasks(self.puts(keys)))
 

@@ -56,6 +56,8 @@ class HBaseRecords:
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
         """Write rows, one call per version. For duplicate keys only the last value is sent: a server would
         give both the same time, and either could win."""
+        if not rows:
+            return
         with self._client.writing(self._table) as operation:
             self._client.write(operation, tasks(self.puts(rows, version)))
 

@@ -15,7 +15,6 @@ from simhbase.stores.redis.client import Client, cluster_refused, packed
 from simhbase.stores.redis.drawers import RedisDrawers, packed_rows
 from simhbase.stores.redis.records import RedisRecords, suffixed_rows, table_changes
 from simhbase.stores.redis.url import parse
-from simhbase.stores.strings import pairs
 
 T = TypeVar("T")
 OLDEST_SERVER = 7
@@ -160,9 +159,9 @@ class RedisStore(ServerStore[RedisRecords]):
     def commit(self, changes: Changes) -> None:
         tables = list[Any]()
         for table in changes.put.keys() | changes.delete.keys():
-            put = suffixed_rows(pairs(*changes.put[table]), changes.version) if table in changes.put else ()
+            put = list(suffixed_rows(changes.rows(table), changes.version))
             deleted = [(key, b"") for key in changes.delete.get(table, ())]
-            tables += table_changes(table, deleted, list(put))
+            tables += table_changes(table, deleted, put)
         rows = [packed_rows(keys.reshape(-1, KEY_BYTES)) for keys in (changes.unindex, changes.index)]
         is_put = bool(rows[1]) or any(len(keys) for keys, _ in changes.put.values())
         with self.exclusive():
