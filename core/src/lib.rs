@@ -4,6 +4,7 @@
 //! while strings are read and results handed out. A panic becomes simhbase.errors.CoreFailed.
 
 mod boilerplate;
+mod candidates;
 mod containment;
 mod dictionary;
 mod drawers;
@@ -570,6 +571,81 @@ impl Mates {
     }
 }
 
+/// Pairs of documents that may match, and the groups of those that do.
+#[pyclass(frozen)]
+struct Candidates(Mutex<candidates::Candidates>);
+
+#[pymethods]
+impl Candidates {
+    /// fingerprints: int32, the number of each document's, None if all have different ones; is_chain: whether groups are
+    /// chains, else they are stars. Raises ValueError for too many documents.
+    #[new]
+    fn new(py: Python<'_>, documents: usize, fingerprints: Option<PyBuffer<i32>>, is_chain: bool) -> PyResult<Self> {
+        if i32::try_from(documents).is_err() {
+            return Err(PyValueError::new_err("too many documents"));
+        }
+        let numbers = fingerprints.as_ref().map(numbers_in).transpose()?;
+        let owned = |numbers: &[i32]| numbers.iter().map(|&number| number as u32).collect();
+        let made = work(py, || candidates::Candidates::new(documents, numbers.map(owned), is_chain))?;
+        Ok(Candidates(Mutex::new(made)))
+    }
+
+    /// Adds pairs of near fingerprints: their numbers, int64 each.
+    fn add(&self, py: Python<'_>, one: PyBuffer<i64>, other: PyBuffer<i64>) -> PyResult<()> {
+        let pairs = pairs_in(&one, &other)?;
+        work(py, || self.locked().add(pairs))
+    }
+
+    /// Adds fingerprints of which many are near each other: their numbers, int64.
+    fn add_crowd(&self, py: Python<'_>, members: PyBuffer<i64>) -> PyResult<()> {
+        let members = numbers_in(&members)?;
+        work(py, || self.locked().add_crowd(members.iter().map(|&member| member as u32).collect()))
+    }
+
+    /// Further pairs, of about `at_once` candidates: the earlier and the later document (int64 each), and whether their
+    /// fingerprints may not be near (bool). None if there are no more.
+    fn step<'py>(&self, py: Python<'py>, at_once: usize) -> PyResult<Option<[Bound<'py, PyByteArray>; 3]>> {
+        let found = work(py, || self.locked().step(at_once))?;
+        Ok(found.map(|pairs| [array(py, &pairs.first), array(py, &pairs.second), array(py, &pairs.is_unsure)]))
+    }
+
+    /// Groups pairs of documents that match, the earlier and the later of each (int64 each). Returns for each whether the
+    /// later one is led by the earlier one from now on, or, in chains, was not connected to it before: bool.
+    fn match_pairs<'py>(
+        &self,
+        py: Python<'py>,
+        first: PyBuffer<i64>,
+        second: PyBuffer<i64>,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
+        let pairs = pairs_in(&first, &second)?;
+        Ok(array(py, &work(py, || self.locked().match_pairs(pairs))?))
+    }
+
+    /// The document that leads each, int32, after the last step.
+    fn leaders<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyByteArray>> {
+        work(py, || self.locked().finish())?;
+        Ok(array(py, self.locked().leaders()))
+    }
+}
+
+impl Candidates {
+    fn locked(&self) -> std::sync::MutexGuard<'_, candidates::Candidates> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Pairs of numbers of two arrays of one length. Raises ValueError for other arrays.
+fn pairs_in<'a>(
+    one: &'a PyBuffer<i64>,
+    other: &'a PyBuffer<i64>,
+) -> PyResult<impl Iterator<Item = [u32; 2]> + Send + 'a> {
+    let (one, other) = (numbers_in(one)?, numbers_in(other)?);
+    if one.len() != other.len() {
+        return Err(PyValueError::new_err("not two arrays of one length"));
+    }
+    Ok(one.iter().zip(other).map(|(&one, &other)| [one as u32, other as u32]))
+}
+
 /// The drawers that a lookup of one fingerprint reads.
 #[pyclass(frozen)]
 struct Probes(Vec<drawers::Table>);
@@ -809,6 +885,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Dictionary>()?;
     module.add_class::<Drawers>()?;
     module.add_class::<Probes>()?;
+    module.add_class::<Candidates>()?;
     module.add_class::<Form>()?;
     module.add_class::<Boilerplate>()?;
     module.add_class::<Units>()?;

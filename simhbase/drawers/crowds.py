@@ -1,5 +1,5 @@
 """Large drawers of SimHash, many of whose members are near each other: n of them have n * n / 2 pairs, which
-are not listed (see `CandidateGraph`)."""
+are not listed (see core/src/candidates.rs)."""
 
 from __future__ import annotations
 

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.candidates import CandidateGraph
-from simhbase.drawers.components import merge_components
-from simhbase.drawers.join import Distinct, Pairs, distances, distinct
+from simhbase._core import Candidates
+from simhbase.drawers.join import Distinct, Pairs, distances, distinct, gathered
 from simhbase.drawers.scheme import Bounds, Distances, Scheme, identities
+from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.process.progress import Progress, no_progress
 from simhbase.process.slices import Numbers, numbers_below
 
-PAIRS_AT_ONCE = 1 << 16
+MOST = (1 << 31) - 1  # documents
 SKETCHES_AT_ONCE = 1 << 14
-COMPARED_AT_ONCE = 1 << 12  # fewer: results of one batch save many comparisons of the next
+PAIRS_AT_ONCE = 1 << 12  # few: the matches among some save many comparisons of the next
+Similar = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -109,31 +110,44 @@ class Matcher:
             return distinct(chosen(self.exact.texts, documents))
         return self._distinct_fingerprints(documents)
 
-    def candidates(
-        self, documents: Numbers, connect: Callable[[Pairs], None] | None = None
-    ) -> CandidateGraph:
-        """Candidate pairs of m distinct documents, by fingerprints. connect: takes the pairs that would be
-        listed, in place of the graph."""
-        fingerprint: Numbers = np.arange(len(documents), dtype=numbers_below(len(documents)))
-        if self.exact is not None:
+    def candidates(self, documents: Numbers, *, is_chain: bool) -> Candidates:
+        """Candidate pairs of m distinct documents, by fingerprints, to form groups of: chains or stars
+        (core/src/candidates.rs). Raises UsageError for more than MOST."""
+        if len(documents) > MOST:
+            raise UsageError(f"at most {MOST:,} different texts are grouped: use simhbase spark dedup")
+        if self.exact is None:
+            candidates = Candidates(len(documents), None, is_chain)
+        else:
             found = self._distinct_fingerprints(documents)
-            documents, fingerprint = documents[found.first], found.inverse
+            candidates = Candidates(len(documents), found.inverse.astype(np.int32, copy=False), is_chain)
+            documents = documents[found.first]
             del found  # there may be millions
+        # In chains, near fingerprints are connected at once, if nothing else is compared.
+        add = candidates.match_pairs if is_chain and self.exact is None else candidates.add
         crowds: list[NDArray[np.int64]] = []
-        named = self._chosen(documents)
+        for pairs in self.scheme.pairs(self._chosen(documents), self.bounds, self.progress, crowds):
+            add(pairs.left, pairs.right)
+        for members in crowds:
+            candidates.add_crowd(members)
+        return candidates
 
-        near = partial(self.scheme.are_near, named, self.bounds)
-        pairs = self.scheme.pairs(named, self.bounds, self.progress, crowds)
-        if connect:
-            for each in pairs:
-                connect(each)
-            pairs = iter(())
-        return CandidateGraph.of(fingerprint, pairs, crowds, near)
+    def matches(self, documents: Numbers, candidates: Candidates) -> Iterator[Similar]:
+        """The candidate pairs that match, some at a time: positions in `documents`, and similarity, as of
+        `similar`. The caller groups some before the next are looked for."""
+        while found := candidates.step(PAIRS_AT_ONCE):
+            left, right = (np.frombuffer(each, np.int64) for each in found[:2])
+            near = ~np.frombuffer(found[2], np.bool_)
+            if not near.all():
+                unsure = np.flatnonzero(~near)
+                one, other = documents[left[unsure]], documents[right[unsure]]
+                near[unsure] = self.scheme.are_near(self.fingerprints, self.bounds, one, other)
+                left, right = left[near], right[near]
+            yield self.similar(documents, left, right)
 
     def distinct_pairs(self, documents: Numbers) -> Iterator[Pairs]:
         """The near pairs of m distinct documents by fingerprints, as positions among them: each once, in
         batches of bounded size."""
-        return self.scheme.pairs(self._chosen(documents), self.bounds, self.progress)
+        return gathered(self.scheme.pairs(self._chosen(documents), self.bounds, self.progress))
 
     def measured(self, left: Numbers, right: Numbers) -> tuple[Distances, NDArray[np.float64] | None]:
         """Distances of m pairs of documents, and their estimated similarities, None without sketches."""
@@ -146,9 +160,7 @@ class Matcher:
             return mismatches, sketching.similarity(mismatches)
         return distances(values[left], values[right]), sketching.similarity(mismatches)
 
-    def similar(
-        self, documents: Numbers, left: Numbers, right: Numbers
-    ) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
+    def similar(self, documents: Numbers, left: NDArray[np.int64], right: NDArray[np.int64]) -> Similar:
         """Those pairs of positions in `documents` whose texts are similar enough, and their exact similarity:
         (m,) three times. All, and 1, if none is required."""
         if self.exact is None:
@@ -208,22 +220,10 @@ def groups(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     Pairs are read one batch after the other, and those that are connected already are not compared.
     """
     values = matcher.distinct(np.arange(len(matcher.fingerprints)))
-    root = np.arange(len(values.first))
-
-    def connect(pairs: Pairs) -> None:
-        nonlocal root
-        root = merge_components(root, pairs.left, pairs.right)
-
-    def apart(left: Numbers, right: Numbers) -> NDArray[np.bool_]:
-        are_apart: NDArray[np.bool_] = root[left] != root[right]
-        return are_apart
-
-    candidates = matcher.candidates(values.first, connect if matcher.exact is None else None)
-    for batch in candidates.batches(COMPARED_AT_ONCE):
-        candidates.leave_out_connected(batch, root)
-        left, right = candidates.later_pairs(batch, apart)
-        left, right, _ = matcher.similar(values.first, left, right)
-        root = merge_components(root, left, right)
+    candidates = matcher.candidates(values.first, is_chain=True)
+    for left, right, _ in matcher.matches(values.first, candidates):
+        candidates.match_pairs(left, right)
+    root = np.frombuffer(candidates.leaders(), np.int32)
     representative = values.first[root[values.inverse]]
     if order is not None:
         rank = np.empty_like(order)
@@ -246,8 +246,8 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
 
     In input order, appending documents does not change the groups of earlier ones. In another order, a new
     representative takes its matches out of their groups. Takes 4 bytes for each near pair of distinct
-    fingerprints (8 if texts are compared), and at most twice as much while collecting them. Members of a
-    large drawer, in which many are near each other, take as much, their pairs nothing.
+    fingerprints (8 if texts are compared), and 8 more while collecting them. Members of a large drawer, in
+    which many are near each other, take as much, their pairs nothing.
     """
     n = len(matcher.fingerprints)
     values = matcher.distinct(np.arange(n, dtype=numbers_below(n)) if order is None else order)
@@ -266,30 +266,19 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
 def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.float64], NDArray[np.bool_]]:
     """Position of the representative of each of m distinct documents, the similarity to it, and whether it is
     near one that does not contain it."""
-    candidates = matcher.candidates(documents)
-    leader: Numbers = np.arange(len(documents), dtype=numbers_below(len(documents)))
-    members, similarities = [leader[:0]], [np.empty(0)]  # of those with another leader: few
+    candidates = matcher.candidates(documents, is_chain=False)
+    members, similarities = [np.empty(0, np.int64)], [np.empty(0)]  # of those with another leader: few
     apart = np.zeros(len(documents), dtype=np.bool_)
     contains = None if matcher.exact is None else matcher.exact.contains
-
-    def free(left: Numbers, right: Numbers) -> NDArray[np.bool_]:
-        are_free: NDArray[np.bool_] = leader[right] == right
-        return are_free
-
-    at_once = PAIRS_AT_ONCE if matcher.exact is None else COMPARED_AT_ONCE
-    for leading in candidates.batches(at_once, free):
-        left, right, found = matcher.similar(documents, *candidates.later_pairs(leading, free))
-        if contains is None:
-            _assign(leader, left, right)
-        else:
+    for left, right, found in matcher.matches(documents, candidates):
+        has = np.ones(len(left), dtype=np.bool_)
+        if contains is not None:
             has = contains(documents[left], documents[right])
-            lost_by, lost = left[~has], right[~has]
-            left, right, found = left[has], right[has], found[has]
-            _assign(leader, left, right)
-            apart[lost[leader[lost_by] == lost_by]] = True
-        taken = leader[right] == left
-        members.append(right[taken])
-        similarities.append(found[taken])
+        taken = np.frombuffer(candidates.match_pairs(left[has], right[has]), np.bool_)
+        members.append(right[has][taken])
+        similarities.append(found[has][taken])
+        apart[right[~has & ~np.isin(left, members[-1])]] = True  # those are led themselves now
+    leader = np.frombuffer(candidates.leaders(), np.int32)
     del candidates
     similarity = np.ones(len(documents))
     similarity[np.concatenate(members)] = np.concatenate(similarities)
@@ -301,12 +290,3 @@ def _least_of(group: Numbers, values: NDArray[np.int64]) -> NDArray[np.int64]:
     least = np.full(len(group), np.iinfo(np.int64).max)
     np.minimum.at(least, group, values)
     return least[group]
-
-
-def _assign(leader: Numbers, left: Numbers, right: Numbers) -> None:
-    """In order of the pairs, make left the leader of right if both lead themselves."""
-    # A loop, because each step depends on the one before.
-    items = leader.data  # a memoryview: several times faster than an array for single items
-    for one, other in zip(left.tolist(), right.tolist(), strict=True):
-        if items[one] == one and items[other] == other:
-            items[other] = one

@@ -20,7 +20,6 @@ from simhbase.drawers.join import (
     WORD_BITS,
     Pairs,
     distances,
-    gathered,
     mates,
     pair_batches,
     segments,
@@ -398,7 +397,22 @@ class MinHashScheme:
         progress: Progress = no_progress,
         crowds: list[NDArray[np.int64]] | None = None,
     ) -> Iterator[Pairs]:
-        return gathered(self._by_band(fingerprints, bounds, progress, crowds))
+        # Each from the first band that they share. Sketches, which may be on the disk, are read in parts.
+        sketches, bits, rows = fingerprints.sketches, self.sketching.bits, self.bands.rows
+        n, segments = len(fingerprints), np.empty(len(fingerprints), dtype=np.uint32)
+        with progress(COMPARED, lambda: n * self.bands.number) as advance:
+            for band in range(self.bands.number):
+                for start in range(0, n, _SKETCHES_AT_ONCE):
+                    part = np.arange(start, min(start + _SKETCHES_AT_ONCE, n))
+                    named = _core.segments(sketches[part], bits, rows, band, 1)
+                    segments[part] = np.frombuffer(named, np.uint32)
+                for left, right in sharing_batches(segments, crowds):
+                    a, b = sketches[left], sketches[right]
+                    new = np.flatnonzero(np.frombuffer(meet_first(a, b, bits, rows, band), np.bool_))
+                    mismatches, few = bounds.verified(self.sketching, a, new, b, new)
+                    near = new[few]
+                    yield Pairs(left[near], right[near], mismatches[few])
+                advance(n, (band + 1) * n)
 
     def are_near(
         self, fingerprints: FingerprintBatch, bounds: Bounds, left: Numbers, right: Numbers
@@ -416,31 +430,6 @@ class MinHashScheme:
             sketches = fingerprints.sketches
             mismatches, few = bounds.verified(self.sketching, sketches, left, sketches, right)
             yield Pairs(left, right, mismatches).where(few)
-
-    def _by_band(
-        self,
-        fingerprints: FingerprintBatch,
-        bounds: Bounds,
-        progress: Progress,
-        crowds: list[NDArray[np.int64]] | None,
-    ) -> Iterator[Pairs]:
-        """The near pairs, each from the first band that they share. Sketches, which may be on the disk, are
-        read in parts."""
-        sketches, bits, rows = fingerprints.sketches, self.sketching.bits, self.bands.rows
-        n, segments = len(fingerprints), np.empty(len(fingerprints), dtype=np.uint32)
-        with progress(COMPARED, lambda: n * self.bands.number) as advance:
-            for band in range(self.bands.number):
-                for start in range(0, n, _SKETCHES_AT_ONCE):
-                    part = np.arange(start, min(start + _SKETCHES_AT_ONCE, n))
-                    named = _core.segments(sketches[part], bits, rows, band, 1)
-                    segments[part] = np.frombuffer(named, np.uint32)
-                for left, right in sharing_batches(segments, crowds):
-                    a, b = sketches[left], sketches[right]
-                    new = np.flatnonzero(np.frombuffer(meet_first(a, b, bits, rows, band), np.bool_))
-                    mismatches, few = bounds.verified(self.sketching, a, new, b, new)
-                    near = new[few]
-                    yield Pairs(left[near], right[near], mismatches[few])
-                advance(n, (band + 1) * n)
 
     def _segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint32]:
         return banding.segments(self.bands, fingerprints.sketches, self.sketching.bits)

@@ -236,7 +236,7 @@ def test_every_member_is_as_near_and_as_similar_to_its_representative_as_asked_f
     matrix = similarities_of(data, values, kinds)
     exact = replace(exact_of(values, kinds), similarity=lambda left, right: matrix[left, right])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("simhbase.drawers.groups.COMPARED_AT_ONCE", at_once)
+        patch.setattr("simhbase.drawers.groups.PAIRS_AT_ONCE", at_once)
         patch.setattr("simhbase.drawers.crowds.LARGE", data.draw(large_drawers))
         patch.setattr("simhbase.drawers.crowds.NEAR", 0)
         found = grouped(stars, values, k, order, exact=exact)
@@ -263,7 +263,7 @@ def test_what_the_best_document_does_not_contain_stays_and_may_lead(at_once, ord
         contains=lambda kept, removed: contained[kept, removed] >= 0.5,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("simhbase.drawers.groups.COMPARED_AT_ONCE", at_once)
+        patch.setattr("simhbase.drawers.groups.PAIRS_AT_ONCE", at_once)
         found = grouped(stars, values, k, order, exact=exact)
     similar = matrix >= exact.least
     expected = verified_stars(values, k, order, similar & (contained >= 0.5))
@@ -301,7 +301,7 @@ def test_chains_join_what_is_near_and_similar_however_many_are_compared_at_once(
     found = []
     for at_once in (1, 7, 1 << 12):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("simhbase.drawers.groups.COMPARED_AT_ONCE", at_once)
+            patch.setattr("simhbase.drawers.groups.PAIRS_AT_ONCE", at_once)
             found.append(grouped(groups, values, k, exact=exact).representative.tolist())
     near = [[apart(one, other, 64) <= k for other in values] for one in values]
     linked = np.array(near) & (matrix >= exact.least)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simhbase.drawers import candidates
+from simhbase._core import Candidates
 from simhbase.drawers.crowds import LARGE
 from simhbase.drawers.groups import PAIRS_AT_ONCE, ExactSimilarity, Groups, Matcher, groups, stars
 from simhbase.drawers.join import default_layout
@@ -260,7 +260,7 @@ def test_a_document_takes_less_memory_than_its_sketch(tmp_path, monkeypatch, com
 
 
 @pytest.mark.parametrize("grouping", [groups, stars])
-def test_candidates_counted_in_parts_give_the_same_groups(monkeypatch, grouping):
+def test_candidates_taken_one_by_one_give_the_same_groups(monkeypatch, grouping):
     chance = np.random.default_rng(4)
     values = chance.integers(0, 2**10, 500, dtype=np.uint64)  # several of each, all near others
     texts = np.column_stack([np.arange(500, dtype=np.uint64)] * 2)
@@ -268,12 +268,20 @@ def test_candidates_counted_in_parts_give_the_same_groups(monkeypatch, grouping)
     exact = ExactSimilarity(0.995, texts, lambda left, right: alike[left, right])
     matcher = Matcher(FingerprintBatch.bare(values), SimHashScheme(layout("5x2"), 3), Bounds(3), exact)
     whole = grouping(matcher)
-    monkeypatch.setattr(candidates, "_LEAST_AHEAD", 1)
-    monkeypatch.setattr(candidates, "numbers_below", lambda end: np.int64)
+    monkeypatch.setattr("simhbase.drawers.groups.PAIRS_AT_ONCE", 1)
     in_parts = grouping(matcher)
     assert in_parts.representative.tolist() == whole.representative.tolist()
     assert in_parts.distance.tolist() == whole.distance.tolist()
     assert whole.count > 20
+
+
+def test_more_documents_than_numbers_are_refused(monkeypatch):
+    values = np.arange(3, dtype=np.uint64) << np.uint64(30)
+    monkeypatch.setattr("simhbase.drawers.groups.MOST", 2)
+    with pytest.raises(UsageError, match="at most 2 different texts"):
+        grouped(values, 0)
+    with pytest.raises(ValueError, match="too many documents"):
+        Candidates(1 << 31, None, False)
 
 
 def test_pairs_of_a_large_drawer_are_listed_if_few_are_near():

@@ -1,0 +1,336 @@
+//! Groups documents by pairs that may match: stars around leaders, or chains.
+//!
+//! - Documents are candidates of each other if they have the same fingerprint, near ones, or fingerprints of one crowd.
+//!   Pairs of fingerprints are kept, not of documents, which would not fit if very many of these share a fingerprint.
+//! - A crowd is a large drawer: n near fingerprints have n * n / 2 pairs. These are not kept, but made for a few
+//!   documents at a time, and may not be near.
+//! - In a star, the first document that nobody leads leads all its matches that nobody leads, and so on: pairs are made
+//!   of documents that lead themselves. In chains, all that match are connected: pairs are made of those that are not yet.
+//! - A step makes pairs of documents in their order. The caller says which match before it takes the next step.
+
+const LOOKED_AT: usize = 1 << 20; // documents of a step, at most
+const ADDED: usize = 1 << 16; // pairs of a part
+const NONE: u32 = u32::MAX;
+
+/// Pairs of documents: the first and the second of each, and whether its fingerprints may not be near.
+#[derive(Default)]
+pub struct Pairs {
+    pub first: Vec<i64>,
+    pub second: Vec<i64>,
+    pub is_unsure: Vec<bool>,
+}
+
+pub struct Candidates {
+    is_chain: bool,
+    leaders: Vec<u32>, // of documents; in chains another document before it, or itself
+    shared: Option<Shared>,
+    added: Vec<Vec<[u32; 2]>>, // pairs of near fingerprints, until they are in lists
+    near: Lists,
+    crowds: Vec<Crowd>,
+    crowds_of: Lists,
+    next: usize, // document
+}
+
+struct Crowd {
+    members: Vec<u32>,
+    is_open: bool, // in chains, until all are connected
+}
+
+/// Fingerprints of documents. Without it, each document has another one, and its number.
+struct Shared {
+    of: Vec<u32>,
+    first: Vec<u32>, // document with each fingerprint
+    next: Vec<u32>,  // of each document, the next one with its fingerprint, or NONE
+}
+
+impl Shared {
+    fn new(of: Vec<u32>, count: usize) -> Self {
+        let (mut first, mut next) = (vec![NONE; count], vec![NONE; of.len()]);
+        for (document, &fingerprint) in of.iter().enumerate().rev() {
+            next[document] = std::mem::replace(&mut first[fingerprint as usize], document as u32);
+        }
+        Shared { of, first, next }
+    }
+}
+
+/// Lists of numbers, one after the other.
+#[derive(Default)]
+struct Lists {
+    starts: Vec<u64>,
+    values: Vec<u32>,
+}
+
+impl Lists {
+    /// Lists of these lengths, behind which is a 0. `put` fills them.
+    fn new(mut lengths: Vec<u64>) -> Self {
+        let mut end = 0;
+        for length in &mut lengths {
+            end += *length;
+            *length = end;
+        }
+        Lists { starts: lengths, values: vec![0; end as usize] }
+    }
+
+    fn put(&mut self, list: u32, value: u32) {
+        let start = &mut self.starts[list as usize];
+        *start -= 1;
+        self.values[*start as usize] = value;
+    }
+
+    fn get(&self, list: u32) -> &[u32] {
+        let list = list as usize;
+        self.starts.get(list..list + 2).map_or(&[], |ends| &self.values[ends[0] as usize..ends[1] as usize])
+    }
+}
+
+impl Candidates {
+    /// fingerprints: their numbers, by document; None if each has another one.
+    pub fn new(documents: usize, fingerprints: Option<Vec<u32>>, is_chain: bool) -> Self {
+        let count = |of: &[u32]| of.iter().max().map_or(0, |&last| last as usize + 1);
+        Candidates {
+            is_chain,
+            leaders: (0..documents as u32).collect(),
+            shared: fingerprints.map(|of| (count(&of), of)).map(|(count, of)| Shared::new(of, count)),
+            added: vec![],
+            near: Lists::default(),
+            crowds: vec![],
+            crowds_of: Lists::default(),
+            next: 0,
+        }
+    }
+
+    /// Adds pairs of near fingerprints, before the first step.
+    pub fn add(&mut self, pairs: impl Iterator<Item = [u32; 2]>) {
+        for pair in pairs {
+            if self.added.last().is_none_or(|part| part.len() == ADDED) {
+                self.added.push(Vec::with_capacity(ADDED));
+            }
+            self.added.last_mut().expect("a part").push(pair);
+        }
+    }
+
+    /// Adds fingerprints of which many are near each other, before the first step.
+    pub fn add_crowd(&mut self, members: Vec<u32>) {
+        self.crowds.push(Crowd { members, is_open: true });
+    }
+
+    /// Further pairs, of about `at_once` candidates, and of one document at least; None if there are no more.
+    pub fn step(&mut self, at_once: usize) -> Option<Pairs> {
+        if self.next == 0 {
+            self.list();
+        }
+        let (mut pairs, mut looked_at, mut last) = (Pairs::default(), 0, 0);
+        let end = self.leaders.len().min(self.next + LOOKED_AT);
+        let is_over = self.next == end;
+        while self.next < end && looked_at + last <= at_once {
+            last = self.pair(self.next as u32, &mut pairs);
+            looked_at += last;
+            self.next += 1;
+        }
+        (!is_over).then_some(pairs)
+    }
+
+    /// Matches pairs of documents, the first before the second: in stars the first leads the second, if nobody leads
+    /// either. Returns for each whether it does, or connects what was not connected.
+    pub fn match_pairs(&mut self, pairs: impl Iterator<Item = [u32; 2]>) -> Vec<bool> {
+        let (leaders, is_chain) = (&mut self.leaders, self.is_chain);
+        let matched = |[first, second]: [u32; 2]| {
+            let (one, other) = match is_chain {
+                true => (leader(leaders, first), leader(leaders, second)),
+                false => (leaders[first as usize], leaders[second as usize]),
+            };
+            let is_new = one != other && (is_chain || (one, other) == (first, second));
+            if is_new {
+                leaders[one.max(other) as usize] = one.min(other);
+            }
+            is_new
+        };
+        pairs.map(matched).collect()
+    }
+
+    /// Gives memory back after the last step, and shortens chains.
+    pub fn finish(&mut self) {
+        (self.near, self.crowds_of) = Default::default();
+        self.crowds.clear();
+        if self.is_chain {
+            for document in 0..self.leaders.len() {
+                self.leaders[document] = leader(&mut self.leaders, document as u32);
+            }
+        }
+    }
+
+    /// The leader of each document; in chains, once they are finished, the first of those that are connected to it.
+    pub fn leaders(&self) -> &[u32] {
+        &self.leaders
+    }
+
+    /// Makes lists of what was added.
+    fn list(&mut self) {
+        let count = self.shared.as_ref().map_or(self.leaders.len(), |shared| shared.first.len());
+        let mut lengths = vec![0; count + 1];
+        // A document of the later fingerprint may come before one of the earlier.
+        let both = self.shared.is_some();
+        for &[one, other] in self.added.iter().flatten() {
+            lengths[one as usize] += 1;
+            lengths[other as usize] += u64::from(both);
+        }
+        self.near = Lists::new(lengths);
+        while let Some(part) = self.added.pop() {
+            for [one, other] in part {
+                self.near.put(one, other);
+                if both {
+                    self.near.put(other, one);
+                }
+            }
+        }
+        if self.crowds.is_empty() {
+            return;
+        }
+        let mut lengths = vec![0; count + 1];
+        self.crowds.iter().flat_map(|crowd| &crowd.members).for_each(|&member| lengths[member as usize] += 1);
+        self.crowds_of = Lists::new(lengths);
+        for (number, crowd) in self.crowds.iter().enumerate() {
+            crowd.members.iter().for_each(|&member| self.crowds_of.put(member, number as u32));
+        }
+    }
+
+    /// Adds the pairs of a document and those of its candidates that come after it. Returns the number of candidates.
+    fn pair(&mut self, document: u32, pairs: &mut Pairs) -> usize {
+        let (leaders, shared, is_chain) = (&mut self.leaders, self.shared.as_ref(), self.is_chain);
+        let own = if is_chain { leader(leaders, document) } else { document };
+        if leaders[own as usize] != own {
+            return 0;
+        }
+        let mut looked_at = 0;
+        // Adds a document and those after it with its fingerprint. Returns whether all are connected to the first.
+        let mut add = |mut other: u32, is_unsure: bool, found: &mut Vec<(u32, bool)>| {
+            let mut is_connected = true;
+            while other != NONE {
+                looked_at += 1;
+                let is_free = match is_chain {
+                    true => leader(leaders, other) != own,
+                    false => leaders[other as usize] == other,
+                };
+                if other > document && is_free {
+                    found.push((other, is_unsure));
+                }
+                is_connected &= !is_free;
+                other = shared.map_or(NONE, |shared| shared.next[other as usize]);
+            }
+            is_connected
+        };
+        let fingerprint = shared.map_or(document, |shared| shared.of[document as usize]);
+        let first = |fingerprint: u32| shared.map_or(fingerprint, |shared| shared.first[fingerprint as usize]);
+        let mut found = vec![];
+        add(shared.map_or(NONE, |shared| shared.next[document as usize]), false, &mut found);
+        for &near in self.near.get(fingerprint) {
+            add(first(near), false, &mut found);
+        }
+        for &number in self.crowds_of.get(fingerprint) {
+            let crowd = &mut self.crowds[number as usize];
+            if crowd.is_open {
+                let is_connected = |all, &member: &u32| add(first(member), true, &mut found) && all;
+                crowd.is_open = !(crowd.members.iter().fold(true, is_connected) && is_chain);
+            }
+        }
+        found.sort_unstable();
+        found.dedup_by_key(|pair| pair.0); // the sure one comes first
+        pairs.first.resize(pairs.first.len() + found.len(), document.into());
+        pairs.second.extend(found.iter().map(|pair| i64::from(pair.0)));
+        pairs.is_unsure.extend(found.iter().map(|pair| pair.1));
+        looked_at
+    }
+}
+
+/// The first of the documents that a document is connected to.
+fn leader(leaders: &mut [u32], mut document: u32) -> u32 {
+    while leaders[document as usize] != document {
+        let before = leaders[leaders[document as usize] as usize];
+        leaders[document as usize] = before;
+        document = before;
+    }
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Groups by all pairs of documents whose fingerprints are near, or all those of a crowd.
+    fn groups(of: &[u32], near: &[[u32; 2]], crowd: &[u32], is_chain: bool) -> Vec<u32> {
+        let is_near = |one: u32, other: u32| {
+            one == other
+                || near.contains(&[one, other])
+                || near.contains(&[other, one])
+                || crowd.contains(&one) && crowd.contains(&other)
+        };
+        let mut leaders: Vec<u32> = (0..of.len() as u32).collect();
+        for one in 0..of.len() {
+            for other in one + 1..of.len() {
+                let (first, second) = (leaders[one], leaders[other]);
+                if is_near(of[one], of[other]) && is_chain {
+                    leaders
+                        .iter_mut()
+                        .filter(|leader| **leader == first.max(second))
+                        .for_each(|leader| *leader = first.min(second));
+                } else if is_near(of[one], of[other]) && first == one as u32 && second == other as u32 {
+                    leaders[other] = first;
+                }
+            }
+        }
+        leaders
+    }
+
+    fn taken_in_steps(candidates: &mut Candidates, at_once: usize) -> Vec<u32> {
+        while let Some(pairs) = candidates.step(at_once) {
+            assert_eq!((pairs.first.len(), pairs.is_unsure.len()), (pairs.second.len(), pairs.second.len()));
+            let both = pairs.first.iter().zip(&pairs.second).map(|(&one, &other)| [one as u32, other as u32]);
+            candidates.match_pairs(both);
+        }
+        candidates.finish();
+        candidates.leaders().to_vec()
+    }
+
+    #[test]
+    fn groups_are_those_of_all_pairs_in_steps_of_any_size() {
+        let of = [0, 1, 0, 2, 3, 2, 4, 5, 6, 1, 7, 5, 8, 9, 9];
+        let (near, crowd) = ([[0, 2], [1, 4], [3, 8], [2, 7], [0, 8]], [3, 5, 6, 9]);
+        for (is_chain, at_once) in [false, true].into_iter().flat_map(|each| (0..40).map(move |most| (each, most))) {
+            let mut candidates = Candidates::new(of.len(), Some(of.to_vec()), is_chain);
+            candidates.add(near.into_iter());
+            candidates.add_crowd(crowd.to_vec());
+            assert_eq!(taken_in_steps(&mut candidates, at_once), groups(&of, &near, &crowd, is_chain));
+            let mut distinct = Candidates::new(10, None, is_chain);
+            distinct.add(near.into_iter());
+            distinct.add_crowd(crowd.to_vec());
+            let each = (0..10).collect::<Vec<_>>();
+            assert_eq!(taken_in_steps(&mut distinct, at_once), groups(&each, &near, &crowd, is_chain));
+        }
+        assert!(Candidates::new(0, None, false).step(1).is_none());
+    }
+
+    #[test]
+    fn pairs_are_unsure_that_only_a_crowd_has() {
+        let mut candidates = Candidates::new(4, Some(vec![0, 1, 0, 2]), false);
+        candidates.add([[0, 1]].into_iter());
+        candidates.add_crowd(vec![0, 1, 2]);
+        let pairs = candidates.step(1).expect("a step");
+        let found = pairs.second.iter().zip(&pairs.is_unsure).map(|(&document, &is_unsure)| (document, is_unsure));
+        assert_eq!(found.collect::<Vec<_>>(), [(1, false), (2, false), (3, true)]);
+    }
+
+    #[test]
+    fn a_crowd_that_is_connected_is_looked_at_no_more() {
+        let count = 1000;
+        let mut candidates = Candidates::new(count, None, true);
+        candidates.add_crowd((0..count as u32).collect());
+        let mut steps = 0;
+        while let Some(pairs) = candidates.step(count) {
+            steps += 1;
+            let both = pairs.first.iter().zip(&pairs.second).map(|(&one, &other)| [one as u32, other as u32]);
+            candidates.match_pairs(both);
+        }
+        assert!(steps < 5);
+        assert!(candidates.leaders().iter().all(|&leader| leader == 0));
+    }
+}
