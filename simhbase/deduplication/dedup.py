@@ -36,7 +36,8 @@ from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
 from simhbase.jobs.lookups import nearest_others
-from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
+from simhbase.jobs.pipeline import Batch, ChunkFingerprinter
+from simhbase.jobs.seen_ids import SeenIds
 from simhbase.jobs.source_report import warnings_of
 from simhbase.model.frames import Documents, Texts
 from simhbase.model.values import Query
@@ -268,10 +269,9 @@ class _DedupRun:
     def _read(self) -> None:
         """Read all documents, and spool those that match no stored one."""
         rows, stored = self._rows, self._stored
-        spools = [each for each in (self._texts, self._values, self._files) if each]
         inputs, work = self._work()
         batches = self._stack.enter_context(closing(read_each(inputs, work)))
-        for batch in without_repeats(batches):
+        for batch in map(SeenIds().without_repeats, batches):
             self._rejects.note(batch)
             self._sources.append(batch)
             if rows:
@@ -279,8 +279,11 @@ class _DedupRun:
             rest = stored.rest(batch, self._files, rows) if stored else batch
             self._fingerprints.append(rest.fingerprints.values)
             self._sketches.append(rest.fingerprints.sketches)
-            for each in spools:
-                each.append(rest)
+            self._files.append(rest)
+            if self._texts:
+                self._texts.append(record.text or "" for record in rest.records)
+            if self._values:
+                self._values.append(rest)
 
     def _work(self) -> tuple[Inputs, ChunkFingerprinter]:
         """What is read, and what threads do with it."""

@@ -39,9 +39,10 @@ class Dedup:
     count_field: str | None = None
 
     def __post_init__(self) -> None:
-        if self.of_rows and self.unique:
+        are_rows = self.inputs.rows is not None
+        if are_rows and self.unique:
             raise UsageError("is for files: the report on rows has them as `frame`", parameter="unique")
-        if self.keep_rejected and not self.unique and not self.of_rows:
+        if self.keep_rejected and not self.unique and not are_rows:
             raise UsageError("needs a file of unique documents (unique)", parameter="keep_rejected")
         if self.scope is not None and self.against is None:
             raise UsageError("is one of the store `against`: give both", parameter="scope")
@@ -50,11 +51,6 @@ class Dedup:
         if self.unique is not None:
             require_written(self.unique)
         self.inputs.require_outputs(self.unique, self.duplicates, self.evidence)
-
-    @property
-    def of_rows(self) -> bool:
-        """True if documents are given as rows, in place of files."""
-        return self.inputs.rows is not None
 
     @property
     def has_texts(self) -> bool:
@@ -69,7 +65,7 @@ class Dedup:
 
     def require_thresholds(self, least: float) -> None:
         """Raise UsageError for further thresholds that nothing is grouped by. least: minimum similarity."""
-        if not self.of_rows:
+        if self.inputs.rows is None:
             raise UsageError("are for rows: files have one list of duplicates", parameter="thresholds")
         if not least:
             raise UsageError("need similarities of texts, which are not compared", parameter="thresholds")

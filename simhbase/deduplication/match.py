@@ -29,7 +29,8 @@ from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.reader import IDS_LIMIT
 from simhbase.jobs.answers import Answer
 from simhbase.jobs.lookups import answers_to
-from simhbase.jobs.pipeline import Batch, fingerprinting, without_repeats
+from simhbase.jobs.pipeline import Batch, fingerprinting
+from simhbase.jobs.seen_ids import SeenIds
 from simhbase.model.frames import Documents, Texts
 from simhbase.model.values import Fingerprint, Lookup, Match
 from simhbase.process.spool import Spool
@@ -108,14 +109,14 @@ class Corpus:
         found = [self._criteria.nothing]
         self._rows = inputs.rows if isinstance(inputs.rows, GivenRows) else None
         with closing(read_each(inputs, fingerprinting(inputs.options, self, self.trim))) as batches:
-            for batch in without_repeats(batches):
+            for batch in map(SeenIds().without_repeats, batches):
                 rejects.note(batch)
                 found.append(batch.fingerprints)
                 self._ids.append(each.encode() for each in batch.ids)
                 if self._rows is not None:
                     self._numbers.extend(record.line for record in batch.records)
                 if self._texts is not None:
-                    self._texts.append(batch)
+                    self._texts.append(record.text or "" for record in batch.records)
         if rejects.counts.nothing_read:
             raise BadInput("nothing could be read")
         fingerprints = FingerprintBatch.joined(found)
@@ -162,7 +163,7 @@ class Corpus:
         enough."""
         similarity: list[float | None] = [None] * len(hits.query)
         if self._texts is not None:
-            exact = self._texts.similarity(hits.query + self._texts.count, hits.document, texts)
+            exact = self._texts.similarity(~hits.query, hits.document, texts)
             similar = exact >= self._texts.least
             hits, similarity = hits.where(similar), exact[similar].tolist()
         ids = (each.decode() for each in self._ids.read(hits.document.tolist()))

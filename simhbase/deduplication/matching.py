@@ -27,7 +27,6 @@ from simhbase.drawers.scheme import (
 from simhbase.drawers.threshold import RisingThreshold
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.jobs.pipeline import Batch
 from simhbase.model.thresholds import SIMILAR
 from simhbase.process.slices import Numbers, bounded_slices
 from simhbase.process.spool import Spool, SpooledRows
@@ -182,14 +181,7 @@ class SpooledTexts:
         self._texts.close()
         self._digests.close()
 
-    @property
-    def count(self) -> int:
-        return len(self._texts)
-
-    def append(self, batch: Batch) -> None:
-        self.append_texts([record.text or "" for record in batch.records])
-
-    def append_texts(self, texts: Iterable[str]) -> None:
+    def append(self, texts: Iterable[str]) -> None:
         encoded = [text.encode(errors="surrogatepass") for text in texts]
         self._texts.append(encoded)
         digests = b"".join(map(mmh3.mmh3_x64_128_digest, encoded))
@@ -216,13 +208,15 @@ class SpooledTexts:
         measure: Measure = FeatureExtractor.similarity,
     ) -> NDArray[np.float64]:
         """Exact Jaccard similarity of m pairs of texts, or another measure: positions (m,) -> float64 (m,).
-        more: further texts, not on disk, at the positions from `count` on."""
-        found = np.empty(len(left))
-        sizes = self._sizes(left, more) + self._sizes(right, more)
-        for chunk in bounded_slices(sizes, BYTES_AT_ONCE):
+        more: further texts, not on disk, at the positions -1, -2 and so on."""
+        found, both = np.empty(len(left)), np.concatenate([left, right])
+        sizes, are_more = np.empty(len(both), dtype=np.int64), both < 0
+        sizes[~are_more] = self._texts.sizes(both[~are_more])
+        sizes[are_more] = [len(more[number]) for number in (~both[are_more]).tolist()]
+        for chunk in bounded_slices(sizes.reshape(2, -1).sum(axis=0), BYTES_AT_ONCE):
             wanted, places = np.unique([left[chunk], right[chunk]], return_inverse=True)
-            here, others = np.split(wanted, [np.searchsorted(wanted, self.count)])
-            texts = self.read(here.tolist()) + [more[number] for number in (others - self.count).tolist()]
+            others, here = np.split(wanted, [np.searchsorted(wanted, 0)])
+            texts = [more[number] for number in (~others).tolist()] + self.read(here.tolist())
             found[chunk] = measure(self._extractor, texts, *places.reshape(2, -1))
         return found
 
@@ -245,11 +239,3 @@ class SpooledTexts:
             self.similarity(removed, kept, measure=FeatureExtractor.containment) >= self.min_containment
         )
         return enough
-
-    def _sizes(self, numbers: Numbers, more: Sequence[str]) -> NDArray[np.int64]:
-        """Sizes of texts in bytes, for those in `more` in characters."""
-        here = numbers < self.count
-        sizes = np.empty(len(numbers), dtype=np.int64)
-        sizes[here] = self._texts.sizes(numbers[here])
-        sizes[~here] = [len(more[number]) for number in (numbers[~here] - self.count).tolist()]
-        return sizes

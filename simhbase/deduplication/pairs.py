@@ -26,7 +26,8 @@ from simhbase.drawers.groups import Matcher
 from simhbase.drawers.pairs import near_pairs, pairs_of
 from simhbase.errors import BadInput
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.jobs.pipeline import ChunkFingerprinter, without_repeats
+from simhbase.jobs.pipeline import ChunkFingerprinter
+from simhbase.jobs.seen_ids import SeenIds
 from simhbase.model.frames import Documents, Texts
 from simhbase.model.groups import Pair
 from simhbase.process.progress import Progress
@@ -118,7 +119,7 @@ def pairs(
         fingerprinter = None if options.fingerprint_field else criteria.profile.fingerprinter()
         work = ChunkFingerprinter(Parser(options), fingerprinter, text_only if spooled else without_content)
         with inputs.noting_rejects() as rejects, closing(read_each(inputs, work)) as batches:
-            for batch in without_repeats(batches):
+            for batch in map(SeenIds().without_repeats, batches):
                 rejects.note(batch)
                 problem = problem or next((each.reason for each in batch.rejects), None)
                 ids.append(each.encode() for each in batch.ids)
@@ -126,7 +127,7 @@ def pairs(
                 values.append(batch.fingerprints.values)
                 sketches.append(batch.fingerprints.sketches)
                 if spooled:
-                    spooled.append(batch)
+                    spooled.append(record.text or "" for record in batch.records)
             if rejects.counts.nothing_read and inputs.rows is not None:
                 raise BadInput(f"no row could be read: {problem}")
         files = stack.pop_all()

@@ -19,7 +19,6 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.writer import DocumentBatch
 from simhbase.jobs.kinds import NOTHING, Kinds
-from simhbase.jobs.seen_ids import SeenIds
 
 JOINED_BYTES = 8 << 20
 
@@ -64,16 +63,6 @@ class Batch:
         """The records, to be written to an index."""
         tags = [record.tags for record in self.records]
         return DocumentBatch(self.ids, self.fingerprints, tags if any(tags) else None)
-
-    def without_repeats(self, seen: SeenIds) -> Batch:
-        """Replace records whose id came before by rejects."""
-        items = seen.reject_repeats(self.items)
-        first = [
-            isinstance(after, Record)
-            for before, after in zip(self.items, items, strict=True)
-            if isinstance(before, Record)
-        ]
-        return replace(self, items=items, fingerprints=self.fingerprints[first])
 
     def only(self, chosen: NDArray[np.bool_]) -> Batch:
         """Keep only the chosen records: bool (n,)."""
@@ -123,12 +112,6 @@ class ChunkFingerprinter:
         if self.keeps_rejected:
             return WithoutFingerprint(*place, reason, self.trim(record))
         return Reject(*place, reason)
-
-
-def without_repeats(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Replace records whose ids came before by rejects."""
-    seen = SeenIds()
-    return (batch.without_repeats(seen) for batch in batches)
 
 
 def joined(batches: Iterable[Batch], least: int, most: int) -> Iterator[Batch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +11,7 @@ from simhbase.corpus.given import ROWS
 from simhbase.corpus.record import Record, Reject
 
 if TYPE_CHECKING:
+    from simhbase.jobs.pipeline import Batch
     from simhbase.stores.rocksdb.scratch import Scratch
 
 IN_MEMORY = 1 << 18  # ids, in 40 MB
@@ -56,6 +57,16 @@ class SeenIds:
             self._older.put({key: place.to_bytes(_PLACE_BYTES) for key, place in self._newest.items()})
             self._newest.clear()
         return found
+
+    def without_repeats(self, batch: Batch) -> Batch:
+        """Replace records whose id was seen before by rejects."""
+        items = self.reject_repeats(batch.items)
+        first = [
+            isinstance(after, Record)
+            for before, after in zip(batch.items, items, strict=True)
+            if isinstance(before, Record)
+        ]
+        return replace(batch, items=items, fingerprints=batch.fingerprints[first])
 
     def reject_repeats(self, items: Iterable[Record | Reject]) -> list[Record | Reject]:
         """Replace records whose id was seen before by rejects. Names made up for rows are not noted."""

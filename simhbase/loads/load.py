@@ -290,7 +290,7 @@ class _LoadRun:
             batches = stack.enter_context(closing(self._batches(seen)))
             stack.enter_context(_noting_interruption(self._tally, self._watcher))
             for read in joined(batches, CHUNKS_AT_ONCE, _most_chunks_at_once(job)):
-                batch = read.without_repeats(seen)
+                batch = seen.without_repeats(read)
                 rejects.note(batch)
                 kinds = Kinds(*map(add, kinds, read.kinds))
                 with defer_interrupts():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, get_args, get_type_hints
 
@@ -167,7 +167,7 @@ class Profile:
         """Fill in what is derived, and validate. Raises UsageError."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def index_scheme(self) -> Scheme:
         """How fingerprints are indexed and compared. (Imports NumPy, which one fingerprint needs not.)"""
         raise NotImplementedError
@@ -326,7 +326,7 @@ class SimHashProfile(Profile):
         )
         vars(self).update(feature_options=options)
 
-    @property
+    @cached_property
     def index_scheme(self) -> Scheme:
         from simhbase.drawers.scheme import SimHashScheme
 
@@ -368,7 +368,7 @@ class VerifiedProfile(SimHashProfile):
         rules = {"permutations": PERMUTATIONS, "shingles": SHINGLES}
         vars(self).update(sketching=sketching, rules=rules)
 
-    @property
+    @cached_property
     def index_scheme(self) -> Scheme:
         from simhbase.drawers.scheme import SimHashScheme
 
@@ -393,7 +393,7 @@ class MinHashProfile(Profile):
         vars(self).update(threshold=_canonical_threshold(self.threshold))
         defaults = ALL_LENGTHS if isinstance(self.threshold, str) else _FIXED
         vars(self).update(**{name: getattr(self, name) or value for name, value in defaults.items()})
-        if _two_similarities(self.threshold) is None:
+        if _rising(self.threshold) is None:
             _require_similarity(self.threshold)
         elif self.features != ALL_LENGTHS["features"]:
             raise UsageError(
@@ -429,20 +429,15 @@ class MinHashProfile(Profile):
     @property
     def _bands_by_threshold(self) -> str:
         """Name of the bands for bands=AUTO: those for the threshold, or the least value of a rising one."""
-        threshold = self._threshold
-        least = threshold.least if isinstance(threshold, RisingThreshold) else threshold
-        return bands_for(least, self.slots).name
+        rising = _rising(self.threshold)
+        return bands_for(rising.least if rising else cast("float", self.threshold), self.slots).name
 
-    @property
-    def _threshold(self) -> float | RisingThreshold:
-        both = _two_similarities(self.threshold)
-        return cast("float", self.threshold) if both is None else RisingThreshold(*both, least_to=RISES_FROM)
-
-    @property
+    @cached_property
     def index_scheme(self) -> Scheme:
         from simhbase.drawers.scheme import MinHashScheme
 
-        return MinHashScheme(bands(self.bands), self.sketching, self._threshold)
+        threshold = _rising(self.threshold) or cast("float", self.threshold)
+        return MinHashScheme(bands(self.bands), self.sketching, threshold)
 
     def _canonical(self, given: Mapping[str, object]) -> dict[str, object]:
         named = {"threshold": _canonical_threshold(given.get("threshold")), "bands": given.get("bands")}
@@ -582,17 +577,17 @@ def _digest(file: NamedContent) -> str:
     return f"SHA-256 {file.digest[:_DIGEST_SHOWN]}..."
 
 
-def _two_similarities(threshold: object) -> tuple[float, float] | None:
-    """Those of a threshold that rises with the number of features, such as 0.54-0.7; None for others."""
+def _rising(threshold: object) -> RisingThreshold | None:
+    """A threshold that rises with the number of features, such as 0.54-0.7; None for others."""
     found = _RISES.fullmatch(threshold) if isinstance(threshold, str) else None
     if found is None or not 0 < float(found[1]) <= float(found[2]):
         return None
-    return float(found[1]), float(found[2])
+    return RisingThreshold(float(found[1]), float(found[2]), least_to=RISES_FROM)
 
 
 def _canonical_threshold(threshold: Any) -> Any:
-    both = _two_similarities(threshold)
-    return threshold if both is None else "{:g}-{:g}".format(*both)
+    rising = _rising(threshold)
+    return f"{rising.least:g}-{rising.most:g}" if rising else threshold
 
 
 def _require_similarity(threshold: float | str) -> None:

@@ -32,7 +32,8 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.fingerprint.sketches import fingerprints
-from simhbase.jobs.pipeline import Batch, without_repeats
+from simhbase.jobs.pipeline import Batch
+from simhbase.jobs.seen_ids import SeenIds
 from simhbase.profile.profile import SHORT
 from simhbase.text.features import SHINGLES, FeatureOptions
 from simhbase.text.jaccard import PAIRS
@@ -182,7 +183,7 @@ def read_sample(inputs: Inputs, limit: int, seed: int, rejects: Rejects) -> Samp
     sampler = Sampler(limit)
     work = _ChunkKeys(Parser(inputs.options), seed)
     with closing(read_each(inputs, work)) as batches:
-        for batch in without_repeats(batches):
+        for batch in map(SeenIds().without_repeats, batches):
             texts = [record.text or "" for record in batch.records]
             sampler.add(batch.ids, texts, batch.fingerprints.values)
             rejects.note(batch)

@@ -457,8 +457,8 @@ class _Matching:
             return [None] * len(hits)
         asked = decoded(rows.column(TEXT), TEXT)[0]
         with closing(SpooledTexts(self.criteria.profile, self.least, Path(gettempdir()))) as texts:
-            texts.append_texts(decoded(pa.array([hit[TEXT] for hit in hits], pa.string()), TEXT)[0])
-            query = np.repeat(np.arange(len(rows)), counts) + texts.count
+            texts.append(decoded(pa.array([hit[TEXT] for hit in hits], pa.string()), TEXT)[0])
+            query = ~np.repeat(np.arange(len(rows)), counts)
             found: list[float | None] = texts.similarity(query, np.arange(len(hits)), asked).tolist()
         return found
 

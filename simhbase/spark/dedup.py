@@ -480,7 +480,7 @@ def _components(
                 texts.close()
                 held, texts = [], spool()
             if least:
-                texts.append_texts(decoded(rows.column(TEXT), TEXT)[0])
+                texts.append(decoded(rows.column(TEXT), TEXT)[0])
             held.append(rows.select(names))
         if held:
             yield pa.Table.from_batches(held), texts

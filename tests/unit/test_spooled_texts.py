@@ -6,19 +6,11 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from simhbase.corpus.record import Record
 from simhbase.deduplication.matching import BYTES_AT_ONCE, MatchCriteria, SpooledTexts
 from simhbase.drawers.scheme import MinHashScheme
-from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.jobs.pipeline import Batch
 from simhbase.model.thresholds import SIMILAR
 from simhbase.profile.profile import Profile
 from tests.command_line import texts
-
-
-def batch_of(contents: list[str]) -> Batch:
-    records = [Record("a", number, str(number), text=text) for number, text in enumerate(contents)]
-    return Batch(records, FingerprintBatch.bare(np.zeros(len(records), dtype=np.uint64)), len(records))
 
 
 @pytest.mark.slow
@@ -26,7 +18,7 @@ def test_long_texts_are_compared_a_few_at_a_time(tmp_path):
     contents = texts(60, words=5000)
     left, right = np.triu_indices(len(contents), 1)
     with closing(SpooledTexts(Profile(verify=False), 0.5, tmp_path)) as compared:
-        compared.append(batch_of(contents))
+        compared.append(contents)
         compared.similarity(left[:1], right[:1])
         tracemalloc.start()
         found = compared.similarity(left[:300], right[:300])
@@ -36,11 +28,11 @@ def test_long_texts_are_compared_a_few_at_a_time(tmp_path):
     assert peak < 80 * BYTES_AT_ONCE < 20 * sum(map(len, contents))  # all at once take twice that
 
 
-def test_texts_that_were_not_put_aside_are_compared_too(tmp_path):
+def test_texts_that_are_not_on_disk_are_compared_too(tmp_path):
     one, other, third = texts(3)
     with closing(SpooledTexts(Profile(verify=False), 0.5, tmp_path)) as compared:
-        compared.append(batch_of([one, other]))
-        found = compared.similarity(np.array([2, 3, 0]), np.array([0, 0, 1]), [one, third])
+        compared.append([one, other])
+        found = compared.similarity(np.array([-1, -2, 0]), np.array([0, 0, 1]), [one, third])
     assert (found == 1).tolist() == [True, False, False]
 
 
