@@ -8,8 +8,8 @@
 //!   of documents that lead themselves. In chains, all that match are connected: pairs are made of those that are not yet.
 //! - A step makes pairs of documents in their order. The caller says which match before it takes the next step.
 
-const LOOKED_AT: usize = 1 << 20; // documents of a step, at most
-const ADDED: usize = 1 << 16; // pairs of a part
+const DOCUMENTS: usize = 1 << 20; // of a step, at most
+const PART: usize = 1 << 16; // pairs
 const NONE: u32 = u32::MAX;
 
 /// Pairs of documents: the first and the second of each, and whether its fingerprints may not be near.
@@ -24,8 +24,8 @@ pub struct Candidates {
     is_chain: bool,
     leaders: Vec<u32>, // of documents; in chains another document before it, or itself
     shared: Option<Shared>,
-    added: Vec<Vec<[u32; 2]>>, // pairs of near fingerprints, until they are in lists
-    near: Lists,
+    added: Vec<Vec<[u32; 2]>>, // pairs of near fingerprints in parts, each of which is freed when it is in lists
+    near: Lists,               // fingerprints near each
     crowds: Vec<Crowd>,
     crowds_of: Lists,
     next: usize, // document
@@ -44,7 +44,8 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(of: Vec<u32>, count: usize) -> Self {
+    fn new(of: Vec<u32>) -> Self {
+        let count = of.iter().max().map_or(0, |&last| last as usize + 1);
         let (mut first, mut next) = (vec![NONE; count], vec![NONE; of.len()]);
         for (document, &fingerprint) in of.iter().enumerate().rev() {
             next[document] = std::mem::replace(&mut first[fingerprint as usize], document as u32);
@@ -86,11 +87,10 @@ impl Lists {
 impl Candidates {
     /// fingerprints: their numbers, by document; None if each has another one.
     pub fn new(documents: usize, fingerprints: Option<Vec<u32>>, is_chain: bool) -> Self {
-        let count = |of: &[u32]| of.iter().max().map_or(0, |&last| last as usize + 1);
         Candidates {
             is_chain,
             leaders: (0..documents as u32).collect(),
-            shared: fingerprints.map(|of| (count(&of), of)).map(|(count, of)| Shared::new(of, count)),
+            shared: fingerprints.map(Shared::new),
             added: vec![],
             near: Lists::default(),
             crowds: vec![],
@@ -102,8 +102,8 @@ impl Candidates {
     /// Adds pairs of near fingerprints, before the first step.
     pub fn add(&mut self, pairs: impl Iterator<Item = [u32; 2]>) {
         for pair in pairs {
-            if self.added.last().is_none_or(|part| part.len() == ADDED) {
-                self.added.push(Vec::with_capacity(ADDED));
+            if self.added.last().is_none_or(|part| part.len() == PART) {
+                self.added.push(Vec::with_capacity(PART));
             }
             self.added.last_mut().expect("a part").push(pair);
         }
@@ -120,7 +120,7 @@ impl Candidates {
             self.list();
         }
         let (mut pairs, mut looked_at, mut last) = (Pairs::default(), 0, 0);
-        let end = self.leaders.len().min(self.next + LOOKED_AT);
+        let end = self.leaders.len().min(self.next + DOCUMENTS);
         let is_over = self.next == end;
         while self.next < end && looked_at + last <= at_once {
             last = self.pair(self.next as u32, &mut pairs);
