@@ -165,6 +165,14 @@ def hbase_cluster() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture
+def servers(request: pytest.FixtureRequest) -> Cluster:
+    """The HBase of several servers for a test that is marked so, and the standalone one for others."""
+    needs_several = request.node.get_closest_marker("hbase_cluster")
+    cluster: Cluster = request.getfixturevalue("hbase_cluster" if needs_several else "hbase")
+    return cluster
+
+
 @pytest.fixture(scope="session")
 def kerberos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
     """One standalone HBase that asks for Kerberos tickets; where it does not start tests fail."""

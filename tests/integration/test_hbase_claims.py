@@ -45,15 +45,15 @@ from tests.claimed import (
 from tests.cluster import Cluster
 from tests.command_line import environment
 
-pytestmark = pytest.mark.hbase_cluster
+pytestmark = pytest.mark.hbase
 
 THREADS = 8
 SERVER_KILLED_AFTER, WORKER_KILLED_AFTER = 0.3, 0.5  # of the documents that all have to claim
 
 
 @pytest.fixture
-def url(hbase_cluster: Cluster) -> str:
-    url = hbase_cluster.empty_store("claims")
+def url(servers: Cluster) -> str:
+    url = servers.empty_store("claims")
     with closing(open_store(url, "write")) as store:
         write_profile(store, Profile(verify=False))
     return url
@@ -82,8 +82,8 @@ def test_of_many_processes_none_keeps_a_near_pair_and_a_dead_one_stops_nobody(ur
     assert answered == {document for document, _ in documents}
 
 
-def test_a_killed_worker_of_one_scope_stops_nobody_in_another(hbase_cluster, tmp_path):
-    url = hbase_cluster.empty_store("scopes")
+def test_a_killed_worker_of_one_scope_stops_nobody_in_another(servers, tmp_path):
+    url = servers.empty_store("scopes")
     with closing(open_store(url, "write")) as store:
         write_profile(store, Profile(verify=False), scoped=True)
     assert_scopes_claim_apart(url, list(clusters(20, 6)), 6, tmp_path)
@@ -133,8 +133,9 @@ def move_region(cluster: Cluster, table: str) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.hbase_cluster
 def test_threads_of_a_fleet_while_workers_stop_and_meta_moves_a_gateway_hangs_and_vacuum_runs(
-    url, hbase_cluster, tmp_path
+    url, servers, tmp_path
 ):
     groups = 150
     documents = by_turns(list(clusters(groups, 6)), 6)
@@ -142,14 +143,14 @@ def test_threads_of_a_fleet_while_workers_stop_and_meta_moves_a_gateway_hangs_an
     fleet.start()
     fleet.wait_for(0.1)
     stopped = [process.pid for process in fleet.processes[:2]]
-    gateway = next(pid for name, pid in hbase_cluster.description["pids"].items() if name == "thrift-1")
+    gateway = next(pid for name, pid in servers.description["pids"].items() if name == "thrift-1")
     try:
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
         with open_index(url) as index:
             end = time.monotonic() + LEASE + 5
             while time.monotonic() < end:
-                move_region(hbase_cluster, "claims_meta")
+                move_region(servers, "claims_meta")
                 Vacuum(index.store, index.profile.index_scheme, vacuum.LEAST_GRACE, index.clock).run()
         os.kill(stopped[0], signal.SIGCONT)
         os.kill(gateway, signal.SIGSTOP)
@@ -201,7 +202,8 @@ def far_values() -> Iterator[int]:
 
 
 @pytest.mark.full
-def test_twenty_thousand_texts_while_a_region_server_is_killed(url, hbase_cluster, tmp_path):
+@pytest.mark.hbase_cluster
+def test_twenty_thousand_texts_while_a_region_server_is_killed(url, servers, tmp_path):
     """News of two crawls, of which many are the same."""
     texts = [each for name in ("xwlb_chinadata", "xwlb_duckburn") for each in texts_of(name, 10_000)]
     documents = list(fingerprinted(texts).items())
@@ -210,10 +212,10 @@ def test_twenty_thousand_texts_while_a_region_server_is_killed(url, hbase_cluste
     fleet.start()
     try:
         fleet.wait_for(SERVER_KILLED_AFTER)
-        hbase_cluster.run("kill", "regionserver-1")
+        servers.run("kill", "regionserver-1")
         fleet.wait_for(WORKER_KILLED_AFTER)
         fleet.processes[0].kill()
         assert fleet.join() == [-signal.SIGKILL, *[0] * 7]
         assert assert_right(url, documents, fleet.answers()) < len(documents)
     finally:
-        hbase_cluster.run("up")
+        servers.run("up")

@@ -35,7 +35,7 @@ from tests.kept import repaired, rows_for, rows_of, vacuumed
 from tests.killed import LEASE
 from tests.load import Load, Stalls, assert_found, changing, neighbour
 
-pytestmark = pytest.mark.hbase_cluster
+pytestmark = [pytest.mark.full, pytest.mark.hbase_cluster]
 
 Report = Callable[[str, Stalls], None]
 
@@ -171,16 +171,11 @@ def go_through(fault: Fault, times: int, cluster: Cluster, url: str, folder: Pat
         assert_all_is_there(url, load)
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [REGION_SERVER, *(pytest.param(fault, marks=pytest.mark.full) for fault in (GATEWAY, MASTER))],
-    ids=lambda fault: fault.name,
-)
+@pytest.mark.parametrize("fault", [REGION_SERVER, GATEWAY, MASTER], ids=lambda fault: fault.name)
 def test_a_kill_under_load_loses_nothing(cluster, url, tmp_path, report, fault):
     go_through(fault, 1, cluster, url, tmp_path, report)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("fault", "times"),
     [
@@ -261,14 +256,11 @@ SHORT_HANG = Hang(GATEWAYS[:1], seconds=10, patience=8)
 LONG_HANGS = Hang([*GATEWAYS, "thrift2", *GATEWAYS], seconds=40, patience=16)
 
 
-@pytest.mark.parametrize(
-    "hang", [SHORT_HANG, pytest.param(LONG_HANGS, marks=pytest.mark.full)], ids=["short", "long"]
-)
+@pytest.mark.parametrize("hang", [SHORT_HANG, LONG_HANGS], ids=["short", "long"])
 def test_writers_lose_nothing_and_find_no_ghost_when_gateways_hang_and_go_on(cluster, tmp_path, report, hang):
     hang.go_through(cluster, tmp_path, report)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("hang", [SHORT_HANG, LONG_HANGS], ids=["short", "long"])
 def test_what_a_gateway_does_when_writers_have_ended_reverts_nothing(cluster, tmp_path, report, hang):
     hang.be_outlasted(cluster, tmp_path, report)
@@ -356,7 +348,6 @@ def outlast_region_server(
     return url, load, b"".join(log.appended() for log in logs)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("number", range(3))
 def test_a_region_server_that_hangs_and_is_fenced_off_loses_nothing(cluster, tmp_path, report, number):
     url, load, appended = outlast_region_server(cluster, tmp_path, report, f"fenced{number}", goes_on=False)
@@ -364,7 +355,6 @@ def test_a_region_server_that_hangs_and_is_fenced_off_loses_nothing(cluster, tmp
     assert_all_is_there(url, load)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("number", range(3))
 def test_a_region_server_that_hangs_and_goes_on_loses_only_what_it_wrote_into_logs_that_were_closed(
     cluster, tmp_path, report, record_property, number
@@ -399,7 +389,6 @@ def test_a_region_server_that_hangs_and_goes_on_loses_only_what_it_wrote_into_lo
     )
 
 
-@pytest.mark.full
 def test_commands_say_that_the_cluster_is_down_and_an_open_index_works_when_it_is_up_again(
     cluster, url, tmp_path
 ):
@@ -543,23 +532,18 @@ def cleaned_rows(url: str) -> dict[str, object]:
 
 
 # A load is in that of changed documents, too.
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name == "load --unique-only" else pytest.mark.full) for name in JOBS],
-)
+@pytest.mark.parametrize("name", JOBS)
 def test_a_killed_command_that_is_repeated_leaves_what_an_undisturbed_one_does(
     cluster, tmp_path, monkeypatch, name
 ):
     kill_loaders(cluster, tmp_path, monkeypatch, JOBS[name], documents=600, rounds=1, kills=2)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", JOBS)
 def test_a_command_survives_a_series_of_kills(cluster, tmp_path, monkeypatch, name):
     kill_loaders(cluster, tmp_path, monkeypatch, JOBS[name], documents=6_000, rounds=6, kills=2)
 
 
-@pytest.mark.full
 def test_hfiles_are_loaded_where_the_regions_are_that_moved_as_their_server_died(
     cluster, url, tmp_path, monkeypatch
 ):

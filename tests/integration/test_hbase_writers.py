@@ -48,7 +48,7 @@ from tests.load import Load, Processes, changing
 from tests.selection import load_unique
 from tests.stopping import Crash, Stopping
 
-pytestmark = pytest.mark.hbase_cluster
+pytestmark = pytest.mark.hbase
 
 PROFILE = Profile(verify=False)
 SCHEME = PROFILE.index_scheme
@@ -61,8 +61,8 @@ Report = Callable[[str, object], None]
 
 
 @pytest.fixture
-def url(hbase_cluster: Cluster) -> str:
-    url = hbase_cluster.empty_store("writers")
+def url(servers: Cluster) -> str:
+    url = servers.empty_store("writers")
     with closing(open_store(url, "write")) as store:
         write_profile(store, PROFILE)
     return url
@@ -441,9 +441,9 @@ def test_a_writer_that_crashes_leaves_no_document_without_rows(index, torn):
 # Tables with a time to live
 
 
-def test_a_document_that_is_loaded_again_lives_on_and_another_vanishes(hbase_cluster):
+def test_a_document_that_is_loaded_again_lives_on_and_another_vanishes(servers):
     minute = 60_000
-    url = create(hbase_cluster.url("passing"), ttl=3600)
+    url = create(servers.url("passing"), ttl=3600)
     with open_index(url) as index:
 
         def add_earlier(minutes: int, *documents: str) -> None:
@@ -477,9 +477,9 @@ OTHER = make_profile({"layout": "6x3"})
 
 
 @pytest.fixture
-def replaced(hbase_cluster: Cluster) -> str:
+def replaced(servers: Cluster) -> str:
     """The URL of an index that a test may drop."""
-    return create(hbase_cluster.url("replaced"))
+    return create(servers.url("replaced"))
 
 
 def test_an_open_index_whose_tables_are_dropped_or_made_anew_stops(replaced, monkeypatch):
@@ -551,9 +551,7 @@ def test_a_load_whose_tables_go_does_not_say_that_documents_are_kept(replaced, t
     assert any(end in said for error, end in ends.items() if error.exit_code == loading.returncode), said
 
 
-def test_a_load_whose_table_is_disabled_says_when_documents_are_there_again(
-    replaced, hbase_cluster, tmp_path
-):
+def test_a_load_whose_table_is_disabled_says_when_documents_are_there_again(replaced, servers, tmp_path):
     chance = random.Random(4)
     lines = "".join(
         f'{{"id": "d{number}", "f": "{chance.getrandbits(64):016x}"}}\n' for number in range(24_000)
@@ -568,7 +566,7 @@ def test_a_load_whose_table_is_disabled_says_when_documents_are_there_again(
         loading.stdin.write(lines[: len(lines) * 2 // 3])
         loading.stdin.flush()
         wait_for_documents(index, loading)
-        with closing(happybase.Connection(*hbase_cluster.gateway, timeout=60_000)) as connection:
+        with closing(happybase.Connection(*servers.gateway, timeout=60_000)) as connection:
             connection.disable_table("replaced_documents")
         said = loading.communicate(lines[len(lines) * 2 // 3 :], timeout=120)[1]
     assert loading.returncode == TableDisabled.exit_code
@@ -583,12 +581,13 @@ RESHAPING = Path(__file__).parent / "reshape.rb"
 
 
 @pytest.mark.full
-def test_regions_that_split_and_merge_under_load_lose_no_row(hbase_cluster, tmp_path, record_property):
-    url = create(hbase_cluster.url("reshaped"), regions=6)
+@pytest.mark.hbase_cluster
+def test_regions_that_split_and_merge_under_load_lose_no_row(servers, tmp_path, record_property):
+    url = create(servers.url("reshaped"), regions=6)
     with Load(url, tmp_path, changing) as load:
         load.go_on(2)
         start = time.monotonic()
-        said = hbase_cluster.shell(RESHAPING.read_text())
+        said = servers.shell(RESHAPING.read_text())
         took = time.monotonic() - start
         load.go_on(2)
         load.stop()

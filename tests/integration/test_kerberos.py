@@ -24,7 +24,7 @@ from tests.kerberos import HOST, Realm
 from tests.programs import program
 from tests.relay import Relay
 
-pytestmark = [pytest.mark.kerberos, pytest.mark.usefixtures("patient")]
+pytestmark = [pytest.mark.full, pytest.mark.kerberos, pytest.mark.usefixtures("patient")]
 
 STORE = "tried:p"
 GRANT = "begin\n  create_namespace 'tried'\nrescue\nend\nputs\ngrant 'loader', 'RWXCA', '@tried'\n"

@@ -32,6 +32,7 @@ def emptied(kerberos: Realm) -> Iterator[Realm]:
     kerberos.cluster.shell(DROP)
 
 
+@pytest.mark.full
 @pytest.mark.kerberos
 @pytest.mark.usefixtures("patient")
 def test_a_newcomer_with_a_keytab_uses_a_secured_hbase(emptied, tmp_path):
