@@ -1,4 +1,5 @@
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -19,7 +20,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist and a wheel that was made from it."""
     folder = tmp_path_factory.mktemp("built")
     build = ["maturin", "build", "--profile", "dev", "--sdist", "--out", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True)
+    # Where the tests in Rust were compiled, with the same libraries.
+    compiled = {"CARGO_TARGET_DIR": str(ROOT / "core" / "target")}
+    subprocess.run(build, cwd=ROOT, env=os.environ | compiled, check=True)
     return folder
 
 

@@ -11,7 +11,7 @@ from contextlib import closing
 from hashlib import sha256
 from itertools import cycle
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -34,6 +34,11 @@ VALUES = np.random.default_rng(11).integers(0, 2**64, DOCUMENTS, dtype=np.uint64
 IDS = [f"https://example.org/news/{number:05d}" for number in range(DOCUMENTS)]
 Damage = Callable[[Path], object]
 Tags = tuple[tuple[str, str], ...]
+
+
+def full(value: object) -> Any:
+    """A parameter that is tested with --full."""
+    return pytest.param(value, marks=pytest.mark.full)
 
 
 class Built(NamedTuple):
@@ -207,7 +212,7 @@ def test_sketches_of_a_lost_file_of_listings_are_lost(tmp_path: Path) -> None:
         assert_accounted_for(built, tmp_path / "new", lost)
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, cut(0), cut(0.5), cut(0.9), flip(3), flip(-2)])
+@pytest.mark.parametrize("damage", [Path.unlink, flip(3), *map(full, (cut(0), cut(0.5), cut(0.9), flip(-2)))])
 @pytest.mark.parametrize("pattern", ["CURRENT", "MANIFEST-*", NOTE])
 def test_all_is_copied_without_the_files_that_name_the_others(
     bare: Built, tmp_path: Path, pattern: str, damage: Damage
@@ -255,7 +260,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(folder, PROFILES["bare"], stored)
 
 
-@pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("share", [0.3, *map(full, (0.05, 0.5, 0.9))])
 def test_writes_before_and_far_behind_a_flip_in_the_log_are_copied(
     killed: Built, tmp_path: Path, share: float
 ) -> None:

@@ -49,7 +49,7 @@ def test_linters_find_nothing() -> None:
     run("check-jsonschema", "--builtin-schema", "vendor.compose-spec", DOCKER / "service.yaml")
 
 
-@pytest.mark.slow
+@pytest.mark.full  # tests/integration/test_packaging.py builds a wheel from the sdist
 def test_the_image_copies_what_the_package_is_made_of(tmp_path: Path) -> None:
     """A wheel can be built from it. It stands where it did before: what has not changed is not compiled."""
     made = ROOT / "core" / "target" / "image"
