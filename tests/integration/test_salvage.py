@@ -311,7 +311,7 @@ def test_a_lost_table_of_meta_is_replaced_by_a_given_profile(built: Built, tmp_p
 def test_random_damage_of_several_files_leaves_nothing_unsaid(built: Built, tmp_path: Path) -> None:
     """Of documents that are listed, each is copied or told."""
     chance = random.Random(9)
-    for _ in range(6):
+    for _ in range(3):
         store = copy_of(built.folder, tmp_path / "store")
         for name in chance.sample(built.files("documents") + built.files("index"), 3):
             size = (store / name).stat().st_size
