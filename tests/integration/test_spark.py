@@ -18,7 +18,7 @@ import simhbase
 from simhbase import spark as jobs
 from simhbase.deduplication.dates import DateOrder, DateUnit
 from simhbase.deduplication.representative import preference
-from simhbase.drawers.join import distinct, pairs_within
+from simhbase.drawers.join import concatenated, distinct, pairs_within
 from simhbase.errors import BadInput, SimhbaseError, UsageError
 from simhbase.profile.profile import Profile, make_profile
 from simhbase.spark import drawers
@@ -274,7 +274,7 @@ def test_pairs_of_sketches_are_those_of_the_scheme(spark):
     found = jobs.pairs(jobs.fingerprint(frame, profile), profile).collect()
     batch = profile.fingerprinter().fingerprint_many(contents).fingerprints
     batch = batch[distinct(batch.values).first]
-    (expected,) = profile.index_scheme.pairs(batch, profile.index_scheme.bounds(None, None))
+    expected = concatenated(profile.index_scheme.pairs(batch, profile.index_scheme.bounds(None, None)))
     names = [int(value).to_bytes(8) for value in batch.values]
     assert {(frozenset((bytes(row.left), bytes(row.right))), row.distance) for row in found} == {
         (frozenset((names[left], names[right])), distance)
