@@ -351,6 +351,14 @@ impl Pipeline {
         Ok([array(py, &out.values), array(py, &out.sketches), array(py, &out.distinct)])
     }
 
+    /// Of one text: the words of its fingerprint, its sketch, and its number of distinct features.
+    fn fingerprint_one<'py>(&self, text: Bound<'py, PyAny>) -> PyResult<(Vec<u64>, Bound<'py, PyBytes>, u32)> {
+        let (py, text) = (text.py(), points(&text)?);
+        let mut out = Fingerprints::default();
+        self.with_scratch(py, text.len(), |scratch| self.of.fingerprint(&text, scratch, &mut out))?;
+        Ok((out.values, PyBytes::new(py, &out.sketches), out.distinct[0]))
+    }
+
     /// The sets of the features of texts.
     fn sets(&self, py: Python<'_>, texts: List<'_, '_>) -> PyResult<Sets> {
         let texts = read(texts)?;
@@ -798,12 +806,29 @@ fn mismatches<'py>(
     bits: u32,
     left_out: usize,
 ) -> PyResult<Bound<'py, PyByteArray>> {
-    each_pair(py, [&one, &other], slots * bits as usize / 8, |[(a, more_of_a), (b, more_of_b)]| {
-        match more_of_a[left_out..] == more_of_b[left_out..] {
-            true => near::mismatches(a, b, bits),
-            false => slots as i64 + 1,
-        }
-    })
+    each_pair(py, [&one, &other], slots * bits as usize / 8, |pair| mismatches_of(pair, slots, bits, left_out))
+}
+
+fn mismatches_of(
+    [(a, more_of_a), (b, more_of_b)]: [(&[u8], &[u8]); 2],
+    slots: usize,
+    bits: u32,
+    left_out: usize,
+) -> i64 {
+    match more_of_a[left_out..] == more_of_b[left_out..] {
+        true => near::mismatches(a, b, bits),
+        false => slots as i64 + 1,
+    }
+}
+
+/// `mismatches` of two sketches. Keeps the interpreter: there is less to do than to give it up.
+#[pyfunction]
+fn mismatches_between(one: &[u8], other: &[u8], slots: usize, bits: u32, left_out: usize) -> PyResult<i64> {
+    let size = slots * bits as usize / 8;
+    if one.len() != other.len() || one.len() < size + left_out {
+        return Err(PyValueError::new_err("sketches must have one length"));
+    }
+    Ok(mismatches_of([one.split_at(size), other.split_at(size)], slots, bits, left_out))
 }
 
 /// Whether n pairs of sketches agree in a band of `rows` slots, and in none before it: bool.
@@ -896,6 +921,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(build_dictionary, module)?)?;
     module.add_function(wrap_pyfunction!(document_frequencies, module)?)?;
     module.add_function(wrap_pyfunction!(mismatches, module)?)?;
+    module.add_function(wrap_pyfunction!(mismatches_between, module)?)?;
     module.add_function(wrap_pyfunction!(meet_first, module)?)?;
     module.add_function(wrap_pyfunction!(segments, module)?)?;
     module.add_function(wrap_pyfunction!(unicode_sum, module)?)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from simhbase._core import mismatches_between
 from simhbase.errors import UsageError
 
 if TYPE_CHECKING:
@@ -74,15 +75,7 @@ class SketchParameters:
     def mismatches_between(self, a: Sketch, b: Sketch) -> int:
         """Number of differing slots of two sketches, `slots` + 1 if their numbers differ: like
         pair_mismatches for many."""
-        if self.numbered and a[-NUMBERS:] != b[-NUMBERS:]:
-            return self.slots + 1
-        size = self.signature_bytes
-        differing = int.from_bytes(a[:size]) ^ int.from_bytes(b[:size])
-        width = self.bits
-        while width > 1:  # a slot's lowest bit becomes 1 if any of its bits is
-            width //= 2
-            differing |= differing >> width
-        return (differing & _lowest_bits(self.slots, self.bits)).bit_count()
+        return mismatches_between(a, b, self.slots, self.bits, self.sized)
 
     def features_of(self, sketch: Sketch) -> int:
         """Number of features, from a sketch that is sized."""
@@ -121,9 +114,3 @@ class SketchParameters:
         """Largest number of mismatching slots with at least this estimated similarity."""
         counts = range(self.slots + 1)
         return bisect_right(counts, -similarity, key=lambda count: -self.similarity_of(count)) - 1
-
-
-@lru_cache
-def _lowest_bits(slots: int, bits: int) -> int:
-    """An integer with a one in the lowest bit of each slot."""
-    return sum(1 << slot * bits for slot in range(slots))

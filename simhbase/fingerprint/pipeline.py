@@ -60,14 +60,11 @@ class Fingerprinter:
 
     def fingerprint_one(self, text: str) -> tuple[TextFingerprint, str | None]:
         """Fingerprint and sketch of one text, and None or why it has none (they are nothing then)."""
-        words, sketch, distinct = self._pipeline.fingerprint([text])
-        (count,) = memoryview(distinct).cast("I")
-        if count < self.min_features or (sketch and not any(sketch)):
-            return NOTHING, self._reason(text, count)
-        value = 0
-        for word in memoryview(words).cast("Q"):
-            value = value << 64 | word
-        return TextFingerprint(value, bytes(sketch)), None
+        words, sketch, distinct = self._pipeline.fingerprint_one(text)
+        if distinct < self.min_features or (sketch and not any(sketch)):
+            return NOTHING, self._reason(text, distinct)
+        value = words[0] if len(words) == 1 else words[0] << 64 | words[1]
+        return TextFingerprint(value, sketch), None
 
     def fingerprint_many(self, texts: Sequence[str]) -> Fingerprinted:
         """Fingerprint n texts."""
@@ -100,9 +97,8 @@ class Fingerprinter:
 
     def _taker(self, text: str) -> str:
         """The profile that would take the text, if there is one."""
-        _, _, distinct = self._short.fingerprint([text])
-        (count,) = memoryview(distinct).cast("I")
-        return "; the profile short takes it" if count >= self.min_features else ""
+        _, _, distinct = self._short.fingerprint_one(text)
+        return "; the profile short takes it" if distinct >= self.min_features else ""
 
     @cached_property
     def _short(self) -> Any:

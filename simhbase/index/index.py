@@ -587,7 +587,7 @@ class Index(AbstractContextManager["Index"]):
         chosen = None if tags is None else [tags[number] for number in fits]
         return found, [rows[number].id or "" for number in fits], found.fingerprints[fits], chosen
 
-    def _operation(self, name: str, records: int) -> AbstractContextManager[None]:
+    def _operation(self, name: str, records: int) -> AbstractContextManager[object]:
         """Measures an operation, on the tables that were opened."""
         return self.same_tables() if self.metrics is None else self._measured(name, records)
 
@@ -596,16 +596,11 @@ class Index(AbstractContextManager["Index"]):
         with timed(self.metrics, name, records), self.same_tables():
             yield
 
-    @contextmanager
-    def same_tables(self) -> Iterator[None]:
+    def same_tables(self) -> AbstractContextManager[object]:
         """Check every few seconds, and after an error, that the tables were not recreated."""
         if monotonic() - self._looked > LOOKED_AT:
             self.require_own_tables()
-        try:
-            yield
-        except PermanentError:
-            self.require_own_tables()  # a clearer error if they were dropped
-            raise
+        return _SameTables(self)
 
     def find(
         self,
@@ -630,8 +625,11 @@ class Index(AbstractContextManager["Index"]):
         fingerprinter = self.fingerprinter
         if len(text) <= SHORT and not self.warned_of_short:
             self._warn_of_short()
-        with timed(self.metrics, "fingerprint", 1):
+        if self.metrics is None:
             found, reason = fingerprinter.fingerprint_one(text)
+        else:
+            with timed(self.metrics, "fingerprint", 1):
+                found, reason = fingerprinter.fingerprint_one(text)
         return self._find_one(found, query, reason)
 
     def _find_one(self, text: TextFingerprint, query: Query, reason: str | None = None) -> Lookup:
@@ -692,9 +690,10 @@ class Index(AbstractContextManager["Index"]):
     ) -> list[Lookup]:
         """Find the documents near each of n fingerprints: uint64 (n,), or integers. If the index keeps
         sketches, the fingerprints must be stored ones; others get a Lookup with a reason."""
-        values = _fingerprints(fingerprints)
-        if self.profile.sketching is None and len(values) == 1:
-            return [self._find_one(TextFingerprint(values.item()), query)]
+        given = _words(fingerprints)
+        if self.profile.sketching is None and len(given) == 1:
+            return [self._find_one(TextFingerprint(int(given[0])), query)]
+        values = np.asarray(given, dtype=np.uint64)
         if self.profile.sketching is None:
             return self.find_batch(FingerprintBatch.bare(values), query)
         self.store.refresh()
@@ -967,6 +966,21 @@ class Index(AbstractContextManager["Index"]):
             return self.store.read_consistent(read)
 
 
+class _SameTables(AbstractContextManager["_SameTables"]):
+    """A class, as a generator would take a twentieth of a lookup."""
+
+    __slots__ = ("_index",)
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, PermanentError):
+            self._index.require_own_tables()  # a clearer error if they were dropped
+
+
 def _document(document_id: str, entry: Entry) -> StoredDocument:
     return StoredDocument(document_id, Fingerprint(entry.fingerprint), dict(entry.tags))
 
@@ -996,10 +1010,15 @@ def _listed(values: Iterable[Value], what: str) -> list[Value]:
 
 def _fingerprints(values: NDArray[np.uint64] | Iterable[int]) -> NDArray[np.uint64]:
     """Converts to uint64 (n,). Raises UsageError."""
+    return np.asarray(_words(values), dtype=np.uint64)
+
+
+def _words(values: NDArray[np.uint64] | Iterable[int]) -> NDArray[np.uint64] | list[int]:
+    """Converts to integers of 64 bits, but for an array of these. Raises UsageError."""
     if isinstance(values, np.ndarray) and values.dtype == np.uint64 and values.ndim == 1:
         return values
     try:
-        return np.array([_unsigned(index(each)) for each in values], dtype=np.uint64)
+        return [_unsigned(index(each)) for each in values]
     except (TypeError, OverflowError) as error:
         raise UsageError(
             f"{shown(values)}: fingerprints must be a list or array of integers of 64 bits"
@@ -1007,5 +1026,7 @@ def _fingerprints(values: NDArray[np.uint64] | Iterable[int]) -> NDArray[np.uint
 
 
 def _unsigned(value: int) -> int:
-    """The fingerprint of an integer, which may be signed (two's complement)."""
-    return value + (1 << TABLE_BITS) if -(1 << TABLE_BITS - 1) <= value < 0 else value
+    """The fingerprint of an integer, which may be signed (two's complement). Raises OverflowError."""
+    if not -(1 << TABLE_BITS - 1) <= value < 1 << TABLE_BITS:
+        raise OverflowError
+    return value & (1 << TABLE_BITS) - 1

@@ -80,7 +80,7 @@ class MuteList:
         known = self._known
         if known is None or self.timer() - known.read > READ_AGAIN:
             return self._note(_decoded(Meta(self.store).get(self.key))).hidden
-        if self.clock() >= known.until:
+        if known.until != _NEVER and self.clock() >= known.until:
             return self._note(known.entries, known.read).hidden
         return known.hidden
 

@@ -34,8 +34,6 @@ from simhbase.model.moment import milliseconds
 from simhbase.model.values import Fingerprint, Lookup, Match, Query
 from simhbase.process.slices import bounded_slices, ranges
 from simhbase.stores.base import (
-    FINGERPRINT_BYTES,
-    Cell,
     DrawerHits,
     DrawerRows,
     NearLimits,
@@ -147,16 +145,16 @@ class Reader:
 
     def asked(self, query: Query) -> Asked:
         """What a query asks for. Raises UsageError for one that cannot be answered."""
-        since = 0 if query.since is None else milliseconds(query.since, self.clock())
-        tags = required_tags(query.tags) if query.tags != {} else ()
-        is_usual = query.k is None and query.min_similarity is None
-        bounds = self._bounds if is_usual else self.scheme.bounds(query.k, query.min_similarity)
-        return Asked(bounds, since, tags)
+        k, similarity, since, tags = query.k, query.min_similarity, query.since, query.tags
+        if k is None and similarity is None and since is None and tags == {}:
+            return self._usual
+        earliest = 0 if since is None else milliseconds(since, self.clock())
+        return Asked(self.scheme.bounds(k, similarity), earliest, required_tags(tags))
 
     @cached_property
-    def _bounds(self) -> Bounds:
-        """The profile's."""
-        return self.scheme.bounds(None, None)
+    def _usual(self) -> Asked:
+        """What a query asks for that says nothing: by the profile's bounds."""
+        return Asked(self.scheme.bounds(None, None))
 
     def find(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:
         """Find the documents near each of n texts. Raises UsageError for a query that cannot be answered."""
@@ -186,7 +184,8 @@ class Reader:
             more, _, cut, _ = replace(self, ids_limit=limit, metrics=None).near_one(text, asked)
             matches, cut = sorted(more)[: self.ids_limit], cut or len(more) > self.ids_limit
         lookup = Lookup(Fingerprint(text.value), tuple(sorted(matches)), truncated or cut)
-        self._count([lookup])
+        if self.metrics is not None:
+            self._count([lookup])
         return lookup
 
     def _count(self, lookups: Sequence[Lookup]) -> None:
@@ -200,12 +199,18 @@ class Reader:
         return self._without_loss(partial(self._near_one, text, asked))
 
     def _near_one(self, text: TextFingerprint, asked: Asked) -> NearOne:
-        earliest = max(asked.since, expired_before(self.store, self.clock()))
+        earliest = asked.since
+        if self._expires:
+            earliest = max(earliest, expired_before(self.store, self.clock()))
         verifies = bool(self._asks_documents or earliest or asked.tags)
         found = self._read_one(text, asked.bounds, verifies=verifies)
+        if not found.listed and self.metrics is None:
+            return NearOne([], found.hits.truncated, False, [])
         if self.metrics is not None:
             _tell_of_one(self.metrics, found.hits)
-        cut, lost, led = False, list[str](), dict[str, tuple[int, Row]]()
+        cut = False
+        lost: list[str] = []  # list[str]() and its like would take half a microsecond each
+        led: dict[str, tuple[int, Row]] = {}
         for fingerprint, listed in found.listed.items():
             cut |= len(listed) > self.ids_limit
             for row in listed[: self.ids_limit]:
@@ -263,7 +268,7 @@ class Reader:
         assert sketching is not None
         first = limits._replace(bits=ALL_BITS, listed=1, document_key=None)
         found = self.store.near(text.value, prefixes, first)
-        bits = dict[int, int]()
+        bits: dict[int, int] = {}
         for fingerprint, listed in found.listed.items():
             if not listed:
                 if self._lists_all:
@@ -271,9 +276,10 @@ class Reader:
                 continue
             sketch = first_sketch(listed)
             _require_sketches([fingerprint], [sketch])
-            mismatches = sketching.mismatches_between(text.sketch, sketch)
             is_lost = len(sketch) != sketching.bytes
-            if is_lost or bounds.include(sketching, text.sketch, sketch, mismatches):
+            if is_lost or bounds.include(
+                sketching, text.sketch, sketch, sketching.mismatches_between(text.sketch, sketch)
+            ):
                 bits[fingerprint] = 0
         return listed_rows(self.store, found.hits._replace(bits=bits), limits)
 
@@ -282,24 +288,27 @@ class Reader:
         document: str,
         fingerprint: int,
         row: Row,
-        documents: Mapping[bytes, Cell | None],
+        documents: Mapping[bytes, Row | None],
         earliest: int,
         tags: Tags,
     ) -> Entry | None:
         """What a listing leads to now; None if that is not wanted. documents: empty if hints are always
         right."""
         key, listing = row
-        entry = Entry(fingerprint)
         if documents:
-            cell = documents[key]
-            if cell is None:
+            stored = documents[key]
+            if stored is None:
                 return None
-            entry = Entry.decode(rows.key_of_id(key[FINGERPRINT_BYTES:]), cell.value)
-            if not entry.stored or cell.version < earliest or not set(tags).issubset(entry.tags):
+            at, (value, version) = stored
+            entry = Entry.decode(at, value)
+            if not entry.stored or version < earliest or (tags and not set(tags).issubset(entry.tags)):
                 return None
-        if self.scheme.sketching is None:
+        else:
+            entry = Entry(fingerprint)
+        sketching = self.scheme.sketching
+        if sketching is None:
             return entry
-        size = self.scheme.sketching.bytes
+        size = sketching.bytes
         if not self.scheme.listed_sketching:
             _ = rows.whole_sketch(document, entry.sketch, size)
             return entry
@@ -311,19 +320,20 @@ class Reader:
         )
 
     def _match(self, text: TextFingerprint, document: str, entry: Entry, bounds: Bounds) -> Match | None:
-        sketching, similarity = self.scheme.sketching, None
-        distance = self.scheme.bits_between(text.value, entry.fingerprint)
+        scheme, sketching, similarity = self.scheme, self.scheme.sketching, None
+        distance = scheme.bits_between(text.value, entry.fingerprint)
+        if distance > bounds.bits or self.hidden.hides(document, entry.fingerprint):
+            return None
         if sketching is not None and entry.sketch:
             mismatches = sketching.mismatches_between(text.sketch, entry.sketch)
+            if not bounds.include(sketching, text.sketch, entry.sketch, mismatches):
+                return None
             similarity = sketching.similarity_of(mismatches)
-            is_near = distance <= bounds.bits and bounds.include(
-                sketching, text.sketch, entry.sketch, mismatches
-            )
-            distance = mismatches if self.scheme.listed_sketching else distance
-        else:
-            is_near = distance <= bounds.bits and (sketching is None or bounds.mismatches is None)
-        shared = self.scheme.shared_drawers(text.value, entry.fingerprint)
-        if not is_near or shared == () or self.hidden.hides(document, entry.fingerprint):
+            distance = mismatches if scheme.listed_sketching else distance
+        elif sketching is not None and bounds.mismatches is not None:
+            return None
+        shared = scheme.shared_drawers(text.value, entry.fingerprint)
+        if shared == ():
             return None
         return Match(distance, document, Fingerprint(entry.fingerprint), similarity, shared)
 
@@ -386,6 +396,11 @@ class Reader:
                 lost += [_unstored(each) for each in ids if each not in there]
         matches = self.matches(fingerprints, leads.led, now, asked.bounds)
         return Near(matches, leads.truncated, leads.cut, lost)
+
+    @cached_property
+    def _expires(self) -> bool:
+        """True if lookups leave expired documents out."""
+        return isinstance(self.store.ttl(), int) and not self.store.keeps_hints
 
     @cached_property
     def _lists_all(self) -> bool:

@@ -94,12 +94,12 @@ class NearLimits(NamedTuple):
 
 
 class NearRows(NamedTuple):
-    """What one lookup reads. listed: rows of the table fingerprints, by near fingerprint; documents: cells of
+    """What one lookup reads. listed: rows of the table fingerprints, by near fingerprint; documents: rows of
     their documents, by the keys of these rows."""
 
     hits: DrawerHits
     listed: dict[int, list[Row]]
-    documents: dict[bytes, Cell | None]
+    documents: dict[bytes, Row | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,18 +367,28 @@ def near_rows(store: NearStore, value: int, prefixes: Sequence[bytes], limits: N
 
 def listed_rows(store: Store, hits: DrawerHits, limits: NearLimits) -> NearRows:
     """What near fingerprints list, and the documents. Hidden fingerprints leave the hits."""
+    return listed_by(hits, limits, store.records("fingerprints").scan, store.records("documents").get)
+
+
+def listed_by(
+    hits: DrawerHits,
+    limits: NearLimits,
+    scan: Callable[[Sequence[bytes], int], list[list[Row]]],
+    get: Callable[[Sequence[bytes]], list[Cell | None]],
+) -> NearRows:
+    """Like `listed_rows`, by `Records.scan` of the table fingerprints and `Records.get` of the documents."""
     if not limits.hidden.isdisjoint(hits.bits):
         bits = {value: bits for value, bits in hits.bits.items() if value not in limits.hidden}
         hits = hits._replace(bits=bits)
     if not hits.bits:
         return NearRows(hits, {}, {})
-    prefixes = [value.to_bytes(FINGERPRINT_BYTES) + limits.of for value in hits.bits]
-    listed = store.records("fingerprints").scan(prefixes, limits.listed)
-    documents = dict[bytes, Cell | None]()
+    listed = scan([value.to_bytes(FINGERPRINT_BYTES) + limits.of for value in hits.bits], limits.listed)
+    documents: dict[bytes, Row | None] = {}
     if limits.document_key is not None:
-        keys = [key for rows in listed for key, _ in rows]
-        cells = store.records("documents").get([limits.document_key(key[FINGERPRINT_BYTES:]) for key in keys])
-        documents = dict(zip(keys, cells, strict=True))
+        listings = [key for rows in listed for key, _ in rows]
+        keys = [limits.document_key(key[FINGERPRINT_BYTES:]) for key in listings]
+        for listing, key, cell in zip(listings, keys, get(keys), strict=True):
+            documents[listing] = None if cell is None else (key, cell)
     return NearRows(hits, dict(zip(hits.bits, listed, strict=True)), documents)
 
 

@@ -310,6 +310,27 @@ def test_a_reader_follows_one_writer_after_another(url: str, opened: Callable[..
         assert values(reader, "meta", b"count") == [b"%d" % number]
 
 
+def test_a_reader_sees_what_is_written_long_after_files_were_added(
+    url: str, opened: Callable[..., Store]
+) -> None:
+    writer = opened(create_store(url))
+    reader = opened(open_store(url, "read"))
+    for write in (lambda: None, lambda: flush_by_filling(writer)):
+        write()
+        reader.refresh()
+        os.utime(folder(url), ns=(1, 1))
+        for number in range(3):
+            reader.refresh()
+            writer.records("meta").put([(b"count", b"%d" % number)])
+            reader.refresh()
+            assert values(reader, "meta", b"count") == [b"%d" % number]
+    writer.close()
+    reader.refresh()
+    drop_store(url)
+    with pytest.raises(TablesMissing):
+        reader.refresh()
+
+
 def test_several_readers_read_beside_each_other(url: str, opened: Callable[..., Store]) -> None:
     writer = opened(create_store(url))
     readers = [opened(open_store(url, "read")) for _ in range(3)]

@@ -29,8 +29,10 @@ def near(
     hidden = integers(list(map(_signed, limits.hidden)))
     given = {"numbers": numbers, "hidden": hidden, "of": limits.of}
     found = client.rows("reading", statement, given)
-    bits, listed, cells = dict[int, int](), dict[int, list[Row]](), dict[bytes, Cell | None]()
-    for _, _, signed, key, content, document, version in found:
+    bits: dict[int, int] = {}
+    listed: dict[int, list[Row]] = {}
+    cells: dict[bytes, Row | None] = {}
+    for _, _, signed, key, content, document, stored, version in found:
         if signed is None:
             break
         fingerprint = signed & 0xFFFFFFFFFFFFFFFF
@@ -38,7 +40,7 @@ def near(
         rows = listed.setdefault(fingerprint, [])
         if key is not None:
             rows.append((key, Cell(content, 0)))
-            cells[key] = None if document is None else Cell(document, version)
+            cells[key] = None if document is None else (document, Cell(stored, version))
     read, largest = found[0][:2]
     hits = DrawerHits(bits, largest > most, read, min(largest, most))
     return NearRows(hits, listed, cells if documents else {})
@@ -51,17 +53,18 @@ def _signed(fingerprint: int) -> int:
 @lru_cache
 def _statement(expressions: tuple[str, ...], index: str, fingerprints: str, documents: str | None) -> str:
     """Its columns: the number of drawer rows, the largest drawer's (up to one more than the limit), a near
-    fingerprint, key and value of a row of fingerprints, value and version of its document; what there is none
-    of is NULL. Each drawer's rows become an array, so that one behind the limit is counted and left out."""
+    fingerprint, key and value of a row of fingerprints, key, value and version of its document; what
+    there is none of is NULL. Each drawer's rows become an array, so that one behind the limit is counted and
+    left out."""
     arrays = ", ".join(
         f"(ARRAY(SELECT fingerprint FROM {index} WHERE {expression} = {_NUMBERS}[{place}] "
         f"ORDER BY fingerprint LIMIT {_NUMBERS}[{_DRAWER}] + 1))"
         for place, expression in enumerate(expressions, _DRAWERS)
     )
-    document = "NULL::bytea, NULL::int8"
+    document = "NULL::bytea, NULL::bytea, NULL::int8"
     joined = ""
     if documents is not None:
-        document = "document.value, document.version"
+        document = "document.key, document.value, document.version"
         joined = f"LEFT JOIN {documents} AS document ON substr(document.key, 5) = substr(listing.key, 9)"
     return f"""
         WITH drawer(rows) AS MATERIALIZED (VALUES {arrays}),

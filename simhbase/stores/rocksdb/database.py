@@ -6,6 +6,8 @@ import ctypes
 import os
 import re
 import shutil
+import struct
+import sys
 import time
 import weakref
 from collections import deque
@@ -25,13 +27,14 @@ from rocksdict import AccessType, Checkpoint, DbClosedError, Options, Rdict, Rea
 from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
 from simhbase.model.values import Size
-from simhbase.stores.base import MET, PART_ROWS, DrawerHits
+from simhbase.stores.base import MET, PART_ROWS, Cell, DrawerHits, NearLimits, NearRows, Row, listed_by
 from simhbase.stores.rocksdb.ingestion import FOLDER, Ingestion
 from simhbase.stores.rocksdb.integrity import is_damage
 from simhbase.stores.rocksdb.memory import Memory
 from simhbase.stores.rocksdb.note import REMEDY, exclusive, note_open, write_note
 from simhbase.stores.rocksdb.options import (
     CONFIGURATION,
+    IN_ORDER,
     INDEX,
     TABLES,
     WITHIN_DRAWER,
@@ -52,6 +55,14 @@ _LINKED = re.compile(rf"\S*/{LINKS}/")
 _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied")
 Put = tuple[str, Iterable[bytes], Iterable[bytes]]  # a table, keys and their values
 _NOT_WRITTEN = re.compile(r"While (fsync|fdatasync|sync_file_range|appending)")
+VERSION = struct.Struct(">q")  # that values of records begin with, but for those in meta
+
+
+def cell_of(stored: bytes) -> Cell:
+    """The cell of a value that begins with its version."""
+    if len(stored) < VERSION.size:  # damaged, which check tells
+        return Cell(stored, 0)
+    return Cell(stored[VERSION.size :], VERSION.unpack_from(stored)[0])
 
 
 @dataclass(slots=True)
@@ -174,8 +185,20 @@ class Database:
                 del iterator, seek, current, advance, check  # see the class
             return keys, offsets, more
 
-    def near(self, value: int, prefixes: Iterable[bytes], bits: int, most: int) -> DrawerHits:
-        """Fingerprints within `bits` bits of one, among the first `most` rows of drawers."""
+    def near(self, value: int, prefixes: Iterable[bytes], limits: NearLimits) -> NearRows:
+        """`Store.near`, by this database only."""
+        return listed_by(self._hits(value, prefixes, limits), limits, self._listed, self._documents)
+
+    def _listed(self, prefixes: Sequence[bytes], most: int) -> list[list[Row]]:
+        ranges = zip(prefixes, prefixes, strict=True)
+        found = self.rows("fingerprints", IN_ORDER, ranges, most)
+        return [[(key, cell_of(stored)) for key, stored in rows] for rows in found]
+
+    def _documents(self, keys: Sequence[bytes]) -> list[Cell | None]:
+        return [None if stored is None else cell_of(stored) for stored in self.get("documents", keys)]
+
+    def _hits(self, value: int, prefixes: Iterable[bytes], limits: NearLimits) -> DrawerHits:
+        bits, most = limits.bits, sys.maxsize if limits.drawer is None else limits.drawer
         near: dict[int, int] = {}
         truncated, rows, largest = False, 0, 0
         from_bytes = int.from_bytes

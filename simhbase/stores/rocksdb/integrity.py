@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,20 +40,18 @@ class Growth:
         return self.manifest != earlier.manifest or dict(self.logs).keys() != dict(earlier.logs).keys()
 
     @property
-    def names(self) -> list[str]:
-        """Names of all these files."""
-        return [name for name, _ in (*self.manifest, *self.logs)]
+    def files(self) -> tuple[tuple[str, int], ...]:
+        return self.manifest + self.logs
 
 
-def growth_of(path: Path, names: Iterable[str] | None = None) -> Growth:
-    """The growth of the files in a folder, which may be gone. names: of those that it has; None: they are
-    looked for."""
+def growth_of(path: Path) -> Growth:
+    """The growth of the files in a folder, which may be gone."""
     manifest, logs = list[tuple[str, int]](), list[tuple[str, int]]()
     # A lookup of a reader calls this: no methods of Path, which take longer than the system.
     try:
-        names = os.listdir(path) if names is None else names  # noqa: PTH208  # as said above
+        names = os.listdir(path)  # noqa: PTH208  # as said above
     except (FileNotFoundError, NotADirectoryError):
-        names = ()
+        names = []
     for name in sorted(names):
         files = manifest if name.startswith("MANIFEST-") else logs if name.endswith(".log") else None
         if files is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import struct
 import sys
 import threading
 import weakref
@@ -29,16 +28,17 @@ from simhbase.stores.base import (
     PART_ROWS,
     Cell,
     Changes,
-    DrawerHits,
     DrawerRows,
     IndexRows,
+    NearLimits,
+    NearRows,
     RecordTable,
     Row,
     Version,
 )
 from simhbase.stores.keys import after_key, common_prefix
 from simhbase.stores.rocksdb.compaction import compact
-from simhbase.stores.rocksdb.database import Database, Put, reopened
+from simhbase.stores.rocksdb.database import VERSION, Database, Put, cell_of, reopened
 from simhbase.stores.rocksdb.follower import Follower
 from simhbase.stores.rocksdb.options import IN_ORDER, INDEX, SCANNING, WITHIN_DRAWER
 from simhbase.stores.strings import Strings
@@ -50,7 +50,6 @@ WRITE_FINGERPRINTS = 10_000
 FILE_ROWS = 300_000
 FETCHED = 2_048  # drawers read at once: their blocks fit into the smallest cache
 FEW_DRAWERS = 64  # of a lookup or a few: threads do not pay
-_VERSION = struct.Struct(">q")
 _FORKED = (
     "was opened before this process was forked, and RocksDB does not survive a fork: open the store in each "
     "process (after the fork, or with multiprocessing's 'spawn')"
@@ -129,6 +128,10 @@ class RocksStore(BaseStore["RocksRecords"]):
                 return result
         with self._lock:
             return read()
+
+    def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
+        found: Callable[[Database], NearRows] = methodcaller("near", value, prefixes, limits)
+        return self.read_consistent(partial(self.read, found))
 
     @contextmanager
     def _rows_go(self) -> Iterator[None]:
@@ -249,11 +252,6 @@ class RocksDrawers:
                 yield from self._rest(last, rows[-1], most - PART_ROWS)
             done = last + 1
 
-    def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
-        most = sys.maxsize if limit is None else limit
-        found: DrawerHits = self._store.read(methodcaller("near", value, prefixes, bits, most))
-        return found
-
     def _rest(self, drawer: int, key: bytes, most: int) -> Iterator[DrawerRows]:
         """Up to `most` rows of a long drawer after a key."""
         more = True
@@ -298,11 +296,11 @@ class RocksDrawers:
 
 @dataclass
 class RocksRecords(LockedRecords):
-    """A record table. Values begin with their version, but for those in meta."""
+    """A record table."""
 
     _store: RocksStore
     _table: RecordTable
-    _head_bytes: int = _VERSION.size
+    _head_bytes: int = VERSION.size
 
     def with_versions(self, values: Strings, version: Version | None) -> Strings:
         """Values prefixed with their versions."""
@@ -312,9 +310,7 @@ class RocksRecords(LockedRecords):
         return Strings.joined(Strings.rows_of(versions.view(np.uint8).reshape(-1, self._head_bytes)), values)
 
     def _cell(self, stored: bytes) -> Cell:
-        if not self._head_bytes or len(stored) < self._head_bytes:  # the latter is damaged, which check tells
-            return Cell(stored, 0)
-        return Cell(stored[self._head_bytes :], _VERSION.unpack_from(stored)[0])
+        return cell_of(stored) if self._head_bytes else Cell(stored, 0)
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
         found: list[bytes | None] = self._store.read(methodcaller("get", self._table, keys))
@@ -328,7 +324,7 @@ class RocksRecords(LockedRecords):
                 rows, version = [row for row, _ in fitting], [at for _, at in fitting]
             values: Iterable[bytes] = (value for _, value in rows)
             if self._head_bytes:
-                values = map(add, map(_VERSION.pack, versions_of(version)), values)
+                values = map(add, map(VERSION.pack, versions_of(version)), values)
             self._store.database.write([(self._table, (key for key, _ in rows), values)])
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
