@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, starmap
 from operator import index
@@ -966,13 +966,11 @@ class Index(AbstractContextManager["Index"]):
             return self.store.read_consistent(read)
 
 
+@dataclass(slots=True)
 class _SameTables(AbstractContextManager["_SameTables"]):
     """A class, as a generator would take a twentieth of a lookup."""
 
-    __slots__ = ("_index",)
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
+    _index: Index
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from io import SEEK_END, FileIO
 from pathlib import Path
@@ -46,6 +46,11 @@ class Follower:
         self._seen = Growth((), ())
         self._settled = NEVER  # when the folder last changed, if it has no other files since
         self._files: dict[str, FileIO] = {}  # those of `seen`, if it is settled
+        self._watched = ExitStack()  # closes them
+        closing = ExitStack()
+        closing.callback(self._temporary.remove)
+        closing.push(self._watched)
+        self.close = closing.close
 
     def open(self, options: Options, memory: Memory) -> Database:
         """Open a reader of everything written so far. options, memory: shared by readers opened one after the
@@ -128,15 +133,11 @@ class Follower:
     def _watch(self, names: Collection[str]) -> bool:
         """Open these files in place of those before, of which others may have the names now. False if one is
         gone."""
-        while self._files:
-            self._files.popitem()[1].close()
+        self._watched.close()
         with suppress(FileNotFoundError):
-            self._files |= {name: FileIO(self._path / name) for name in names}
-        return len(self._files) == len(names)
-
-    def close(self) -> None:
-        self._watch(())
-        self._temporary.remove()
+            self._files = {name: self._watched.enter_context(FileIO(self._path / name)) for name in names}
+            return True
+        return False
 
     def level(self, database: Database, now: Growth) -> Database:
         """This reader, or a new one, that has seen everything written by `now`."""

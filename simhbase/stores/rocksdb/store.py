@@ -68,7 +68,7 @@ class RocksStore(BaseStore["RocksRecords"]):
         self._views = 0  # incremented before and after rows are removed: odd while this is going on
         self.drawers = RocksDrawers(self)
         self._records = {table: RocksRecords(self, table) for table in self.tables}
-        self._records["meta"] = RocksRecords(self, "meta", 0)
+        self._records["meta"] = RocksRecords(self, "meta", 0, partial(Cell, version=0))
         _OPEN.add(self)
 
     def new_records(self, table: RecordTable) -> RocksRecords:
@@ -301,6 +301,7 @@ class RocksRecords(LockedRecords):
     _store: RocksStore
     _table: RecordTable
     _head_bytes: int = VERSION.size
+    _cell: Callable[[bytes], Cell] = cell_of
 
     def with_versions(self, values: Strings, version: Version | None) -> Strings:
         """Values prefixed with their versions."""
@@ -308,9 +309,6 @@ class RocksRecords(LockedRecords):
             return values
         versions = np.broadcast_to(np.array(version or 0, dtype=">i8"), values.lengths.shape).copy()
         return Strings.joined(Strings.rows_of(versions.view(np.uint8).reshape(-1, self._head_bytes)), values)
-
-    def _cell(self, stored: bytes) -> Cell:
-        return cell_of(stored) if self._head_bytes else Cell(stored, 0)
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
         found: list[bytes | None] = self._store.read(methodcaller("get", self._table, keys))
