@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,13 +15,14 @@ import simhbase
 from simhbase.admin.administrator import Administrator
 from simhbase.admin.check import MISCOUNTED, UNSKETCHED
 from simhbase.admin.removal import Removal
-from simhbase.errors import StoreFailed, StoreUnreachable, TablesMissing
+from simhbase.errors import SimhbaseError, StoreFailed, StoreUnreachable, TablesMissing
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.model.values import Document
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store, drop_store
 from simhbase.stores.base import Access
+from simhbase.stores.redis.client import Connection
 from simhbase.stores.redis.store import RedisStore
 from tests.command_line import texts
 from tests.redis import Redis
@@ -104,6 +106,80 @@ def test_the_next_call_says_that_the_tables_of_an_open_index_are_gone(
         with pytest.raises(TablesMissing):
             index.require_ready()
     assert own.command("KEYS", "gone:[^lu]*") == []  # nothing was written there
+
+
+NONSENSE = [b"nonsense", -3, [[1], b"x"], [b"0", [b"b", 1]]]  # nothing ([], None) is an answer
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE, ids=repr)
+def test_answers_of_another_form_are_errors_that_name_the_key(
+    url: str, nonsense: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer but those about the identity is of another form, and then these, too."""
+    ask = Connection.ask
+
+    def lied(connection: Connection, commands: bytes, answers: int) -> list[object]:
+        found = ask(connection, commands, answers)
+        return [each if each == state else nonsense for each in found] if state else [nonsense] * answers
+
+    url = f"{url}&timeout=1"
+    with simhbase.open(url) as index:
+        client = cast(RedisStore, index.store)._client
+        state = client.read("reading", "HMGET", client.key("counts"), "store", "removals")
+        for told in (state, None):
+            state = told
+            monkeypatch.setattr(Connection, "ask", lied)
+            for name, use in USES.items():
+                index._looked = float("inf")
+                with suppress(SimhbaseError):
+                    print(name, use(index))
+            drawers, documents = index.store.drawers, index.store.records("documents")
+            for look in (
+                lambda: list(drawers.iterate()),  # noqa: B023
+                lambda: list(documents.iterate()),  # noqa: B023
+                drawers.approximate_size,
+                documents.approximate_size,
+                cast(RedisStore, index.store).warnings,
+            ):
+                with suppress(SimhbaseError):
+                    print(look())
+            monkeypatch.undo()
+    monkeypatch.setattr(Connection, "ask", lambda self, commands, answers: [nonsense] * answers)
+    with pytest.raises(SimhbaseError):
+        simhbase.open(url)
+    with suppress(SimhbaseError):
+        drop_store(url)
+
+
+OTHERS: dict[str, Callable[["redis_py.Redis[bytes]"], object]] = {
+    "lost:counts": lambda client: client.hset("lost:counts", "documents", "many"),
+    "documents": lambda client: [
+        client.zadd(key, {b"nonsense": 0}) for key in client.scan_iter("lost:documents:*", count=10_000)
+    ],
+    r"lost:\?\?:": lambda client: [
+        client.sadd(key, b"nonsense") for key in client.scan_iter("lost:??:*", count=10_000)
+    ],
+}
+
+
+@pytest.mark.parametrize("key", list(OTHERS))
+def test_what_others_wrote_under_the_keys_is_named(redis: Redis, url: str, key: str) -> None:
+    OTHERS[key](raw(redis))
+    with simhbase.open(url) as index:
+        uses = (
+            lambda: index.find_fingerprints(VALUES[:1]),
+            lambda: index.find_fingerprints(VALUES),
+            lambda: list(index.store.records("documents").iterate()),
+            lambda: index.documents(["d1"]),
+        )
+        said = []
+        for use in uses:
+            try:
+                print(use())
+            except StoreFailed as error:
+                said.append(str(error))
+    assert said
+    assert all(re.search(key, each) and "restore its data" in each.lower() for each in said), said
 
 
 def test_a_failover_to_an_empty_server_is_said(own: Redis) -> None:

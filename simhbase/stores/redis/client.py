@@ -8,20 +8,22 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
+from functools import cached_property, wraps
 from hashlib import sha1
 from importlib.resources import files
 from secrets import token_hex
-from typing import Any, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import hiredis
 from hiredis import pack_command
 
 from simhbase.errors import (
+    BadInput,
     PermanentError,
     SimhbaseError,
     StoreBusy,
@@ -33,6 +35,7 @@ from simhbase.errors import (
 from simhbase.stores.pool import Pool
 from simhbase.stores.redis.url import Address
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Argument = bytes | str | int
 PASSWORD = "REDISCLI_AUTH"  # as for redis-cli
@@ -195,10 +198,12 @@ class Client(Pool[Connection]):
             before, *found, after = _sound(
                 connection.ask(b"".join((self._state, commands, self._state)), answers + 2)
             )
-            if after[0] != self.identity:
-                raise tables_gone(f"{doing} {self.url}")
-            if (seen := self._removals) is not None:
-                seen |= {before[1], after[1]}
+            with understood(self, "counts"):
+                (_, first), (identity, last) = before, after
+                if identity != self.identity:
+                    raise tables_gone(f"{doing} {self.url}")
+                if (seen := self._removals) is not None:
+                    seen |= {first, last}
             return found
 
         return self.call(doing, asked)
@@ -255,7 +260,9 @@ class Client(Pool[Connection]):
         StoreUnreachable."""
         if wanted := self.address.replicas:
             _, there = _sound(connection.ask(self.touch + packed("WAIT", wanted, self.waiting_ms), 2))
-            if there < wanted:
+            with understood(self, "counts"):
+                is_late = there < wanted
+            if is_late:
                 raise StoreUnreachable(
                     f"{doing} {self.url}: only {there} of {wanted} replicas acknowledged it. Repeat it"
                 )
@@ -305,11 +312,12 @@ class Client(Pool[Connection]):
 
     def _release_if_holder_gone(self, connection: Connection) -> None:
         """Releases a lock whose holder's connection is gone."""
-        token = _answer(connection, "GET", self.key("lock"))
-        number, _, rest = (token or b"").partition(b":")
-        name, _, _ = rest.partition(b":")
-        if name and b" name=%b " % name not in _answer(connection, "CLIENT", "LIST", "ID", number):
-            self._unlock(connection, token)
+        with understood(self, "lock"):
+            token = _answer(connection, "GET", self.key("lock"))
+            number, _, rest = (token or b"").partition(b":")
+            name, _, _ = rest.partition(b":")
+            if name and b" name=%b " % name not in _answer(connection, "CLIENT", "LIST", "ID", number):
+                self._unlock(connection, token)
 
     def _unlock(self, connection: Connection, token: Argument) -> None:
         _run(connection, LOCK, "", self.lock_keys, ("release", token, HINT_MS))
@@ -413,6 +421,36 @@ def translated(error: Exception, doing: str) -> SimhbaseError:
         said = f"{said.rstrip('.')}. {advice}"
     is_passing = word in _PASSING or "max number of clients" in said
     return (StoreUnreachable if is_passing else StoreFailed)(f"{doing}: {said}")
+
+
+@contextmanager
+def understood(client: Client, key: str) -> Iterator[None]:
+    """Raises StoreFailed if what is done with answers fails by their form. key: a pattern of the keys."""
+    try:
+        yield
+    except BadInput:  # of those who ask
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError, struct.error) as error:
+        raise StoreFailed(
+            f"reading {client.key(key).decode()} of {client.url}: what is there is not simhbase's "
+            f"({type(error).__name__}: {error}). Others wrote to these keys, or the server is no Redis: "
+            "restore its data, or use another prefix"
+        ) from error
+
+
+def understanding(key: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Makes all of a method `understood`. key: a pattern of the keys, formatted with its object as `self`."""
+
+    def decorate(method: Callable[P, T]) -> Callable[P, T]:
+        @wraps(method)
+        def checked(*arguments: P.args, **named: P.kwargs) -> T:
+            reading: Any = arguments[0]
+            with understood(reading._client, key.format(self=reading)):
+                return method(*arguments, **named)
+
+        return checked
+
+    return decorate
 
 
 def tables_gone(doing: str) -> TablesMissing:

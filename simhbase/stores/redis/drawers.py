@@ -15,7 +15,7 @@ from simhbase.drawers.rowkeys import FLAG, KEY_BYTES, PREFIX_BYTES
 from simhbase.model.values import Size
 from simhbase.stores.arrays import keys_of, limited, prefix_number, prefixes_of, rows_between, to_bytes
 from simhbase.stores.base import PART_ROWS, DrawerHits, DrawerRows, IndexRows
-from simhbase.stores.redis.client import Client, packed
+from simhbase.stores.redis.client import Client, packed, understanding, understood
 from simhbase.stores.redis.records import memory_of, packed_each, row_count
 
 NAME_BYTES = 11  # FLAG:SEGMENT
@@ -49,6 +49,7 @@ class RedisDrawers:
             both = (b"", some) if is_added else (some, b"")
             self._client.change(_WRITE, "change", int(is_added), *both)
 
+    @understanding("??:????????")
     def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
         rows = np.ascontiguousarray(keys).reshape(-1, KEY_BYTES)
         names, values = to_bytes(_names(rows[:, :PREFIX_BYTES])), _decimals(rows).tolist()
@@ -67,6 +68,7 @@ class RedisDrawers:
             most = PART_ROWS * start // max(len(part.fingerprints), 1)
             at_once = min(max(most, 1), MOST_DRAWERS)
 
+    @understanding("??:????????")
     def _part(self, names: NDArray[np.uint8], first: int, limit: int | None) -> DrawerRows:
         """Of a drawer with more rows than the limit, the first ones of what the server sends, which is little
         more."""
@@ -76,6 +78,8 @@ class RedisDrawers:
         if lengths.any():
             text = b" ".join([b" ".join(members) for members in found if members])
             values = np.fromstring(text, dtype=np.int64, sep=" ")
+            if len(values) != lengths.sum():
+                raise ValueError("a set has other members than integers")
         fingerprints = values.view(np.uint64)[_order(values, lengths)]
         return limited(first, lengths, fingerprints, limit)
 
@@ -100,6 +104,7 @@ class RedisDrawers:
             found = list({*found, *more})
         return found
 
+    @understanding("??:????????")
     def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
         most = ALL if limit is None else limit + 1
         names = [b"%02x:%b" % (prefix[FLAG], prefix[:FLAG].hex().encode()) for prefix in prefixes]
@@ -122,7 +127,8 @@ class RedisDrawers:
         low, high = prefix_number(start), prefix_number(stop or b"\xff" * PREFIX_BYTES)
         numbers = np.empty(0, dtype=np.int64)
         for names in self._scanned():
-            numbers = np.setdiff1d(_numbers(names), numbers)
+            with understood(self._client, "??:????????"):
+                numbers = np.setdiff1d(_numbers(names), numbers)
             wanted = numbers[(numbers >= low) & (numbers <= high)]
             for part in self.read(prefixes_of(wanted), None):
                 drawers = np.repeat(wanted[part.drawers], np.diff(part.offsets))
@@ -132,11 +138,15 @@ class RedisDrawers:
         """Keys of drawers, in no order; some may come twice."""
         cursor, pattern = _END, self._head + b"??:????????"
         while True:
-            cursor, keys = self._client.read(_READ, "SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
+            answer = self._client.read(_READ, "SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
+            with understood(self._client, "??:????????"):
+                cursor, keys = answer
+                keys = list(keys)
             yield keys
             if cursor == _END:
                 return
 
+    @understanding("??:????????")
     def count(self) -> int:
         """Rows of all drawers."""
         total, before = 0, set[bytes]()
@@ -146,6 +156,7 @@ class RedisDrawers:
             before = set(names)
         return total
 
+    @understanding("??:????????")
     def approximate_size(self) -> Size:
         """Rows as counted, and bytes by a sample of the drawers."""
         rows, keys = row_count(self._client, "index"), list[bytes]()

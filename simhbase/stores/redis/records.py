@@ -14,7 +14,7 @@ from simhbase.model.values import Size
 from simhbase.stores.arrays import versions_of
 from simhbase.stores.base import Cell, RecordTable, Row, Version
 from simhbase.stores.keys import after_key, after_prefix
-from simhbase.stores.redis.client import Argument, Client, damaged, packed
+from simhbase.stores.redis.client import Argument, Client, damaged, packed, understanding, understood
 
 BATCH_ROWS = 10_000
 CHANGED_AT_ONCE = 10_000  # rows of one call, which the server answers nobody else during
@@ -36,6 +36,7 @@ class RedisRecords:
         self._name = 0 if table == "meta" else _NAME
         self._left: bytes | None = None  # a directory of what is left
 
+    @understanding("{self._table}:*")
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
         commands = list[bytes]()
         for key in keys:
@@ -67,6 +68,7 @@ class RedisRecords:
         arguments = table_changes(self._table, deleted, put, is_versioned)
         self._client.change(self._write, "change", int(bool(put)), b"", b"", *arguments)
 
+    @understanding("{self._table}:*")
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
         if any(len(prefix) < self._name for prefix in prefixes):
             return self._scan_sets(prefixes, limit)
@@ -96,13 +98,16 @@ class RedisRecords:
         if not stop or start < stop:
             yield from self._rows(self._directory(), start, stop, BATCH_ROWS)
 
+    @understanding("{self._table}:*")
     def _directory(self) -> NDArray[np.bool_]:
         """Which sets have rows, by place. Raises StoreFailed if they do not have as many as were counted."""
         if self._left is not None:
             return np.frombuffer(self._left, ">u4") > 0
         directory, count = self._client.rows(self._read, "directory", self._table)
         sizes = np.frombuffer(directory + b"\0" * (-len(directory) % 4), ">u4")
-        if count is None or sizes.sum() != int(count):
+        with understood(self._client, "counts"):
+            is_right = count is not None and sizes.sum() == int(count)
+        if not is_right:
             raise damaged(
                 f"{self._read} {self._client.url}",
                 f"{count.decode() if count else 'no'} rows were counted, and the directory has {sizes.sum()}",
@@ -119,9 +124,12 @@ class RedisRecords:
             some = names[:SETS_AT_ONCE]
             bounds = start, stop, limit, int(self._left is None)
             found = self._client.rows(self._read, "read", self._table, *bounds, *some)
-            rows = [
-                row_of(name, member) for name, members in zip(some, found, strict=False) for member in members
-            ]
+            with understood(self._client, f"{self._table}:*"):
+                rows = [
+                    row_of(name, member)
+                    for name, members in zip(some, found, strict=False)
+                    for member in members
+                ]
             if rows:
                 yield rows
                 start = after_key(rows[-1][0])
@@ -131,6 +139,7 @@ class RedisRecords:
         given = (0, b"") if expected is None else (1, expected)
         return bool(self._client.change(self._write, "compare_and_set", self._table, key, *given, value))
 
+    @understanding("{self._table}:*")
     def recount(self, *, repair: bool) -> bool:
         """Count the rows again; true if that was right. repair: note what is there; otherwise this object
         reads what is there from now on, whatever was noted."""
@@ -139,6 +148,7 @@ class RedisRecords:
         self._left = None if repair or is_right else directory
         return bool(is_right)
 
+    @understanding("{self._table}:*")
     def approximate_size(self) -> Size:
         """Rows as counted, and bytes by a sample of the sets."""
         rows = row_count(self._client, self._table)
@@ -160,7 +170,8 @@ def row_count(client: Client, table: str) -> int:
     count = client.read(doing, "HGET", client.key("counts"), table)
     if count is None:
         raise damaged(f"{doing} {client.url}", "the count is lost")
-    return int(count)
+    with understood(client, "counts"):
+        return int(count)
 
 
 def memory_of(client: Client, doing: str, keys: Sequence[bytes]) -> int:

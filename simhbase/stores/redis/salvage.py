@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from simhbase.errors import TablesMissing
 from simhbase.model.values import Size
 from simhbase.stores.base import NoteDamage, RecordTable, Row
+from simhbase.stores.redis.client import understanding, understood
 from simhbase.stores.redis.records import BATCH_ROWS, RedisRecords, packed_each, row_of
 from simhbase.stores.redis.store import RedisStore
 
@@ -41,6 +42,7 @@ class RedisRemains(RedisStore):
             prefix = self._client.address.prefix
             raise TablesMissing(f"{self.url}: there are no keys with the prefix {prefix}")
 
+    @understanding("counts")
     def compare_counts(self, note: NoteDamage) -> None:
         """Notes tables that do not have as many rows as were counted."""
         for table, records in self._records.items():
@@ -60,11 +62,13 @@ class RemainingRecords(RedisRecords):
             while members := self._client.read(
                 self._read, "ZRANGEBYLEX", self._sets + name, low, "+", "LIMIT", 0, BATCH_ROWS
             ):
-                low = b"(" + members[-1]
-                rows = [row_of(name, member) for member in members]
+                with understood(self._client, f"{self._table}:*"):
+                    low = b"(" + members[-1]
+                    rows = [row_of(name, member) for member in members]
                 if found := [row for row in rows if start <= row[0] and not (stop and row[0] >= stop)]:
                     yield found
 
+    @understanding("{self._table}:*")
     def approximate_size(self) -> Size:
         """How many rows there are, exactly; not how many bytes."""
         names, total = self._sets_there(), 0
@@ -73,6 +77,7 @@ class RemainingRecords(RedisRecords):
             total += sum(self._client.ask(self._read, packed_each("ZCARD", keys), len(keys)))
         return Size(total, 0)
 
+    @understanding("{self._table}:*")
     def _sets_there(self) -> list[bytes]:
         found, cursor = set[bytes](), b"0"
         while True:

@@ -11,7 +11,7 @@ from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import SimhbaseError, StoreFailed, StoreUnreachable, TablesMissing
 from simhbase.stores.atomic import ServerStore
 from simhbase.stores.base import MET, Access, Changes, RecordTable, now
-from simhbase.stores.redis.client import Client, cluster_refused, packed
+from simhbase.stores.redis.client import Client, cluster_refused, packed, understanding, understood
 from simhbase.stores.redis.drawers import RedisDrawers, packed_rows
 from simhbase.stores.redis.records import RedisRecords, suffixed_rows, table_changes
 from simhbase.stores.redis.url import parse
@@ -35,6 +35,7 @@ class RedisStore(ServerStore[RedisRecords]):
     def new_records(self, table: RecordTable) -> RedisRecords:
         return RedisRecords(self._client, table)
 
+    @understanding("counts")
     def open(self) -> None:
         before = now()
         counts = self._client.key("counts")
@@ -56,6 +57,7 @@ class RedisStore(ServerStore[RedisRecords]):
             )
         self._client.identity = identity
 
+    @understanding("counts")
     def _missing(self) -> SimhbaseError:
         """Why there was no identity."""
         prefix = self._client.address.prefix
@@ -96,6 +98,7 @@ class RedisStore(ServerStore[RedisRecords]):
                 "evicts rows, which lookups then do not find. Set noeviction, and run 'simhbase check'"
             )
 
+    @understanding("counts")
     def _told(self, *sections: str) -> dict[str, str]:
         """What the server says about itself; nothing if the user may not ask."""
         try:
@@ -142,9 +145,10 @@ class RedisStore(ServerStore[RedisRecords]):
         """All keys but those of the lock, in parts, in no order."""
         cursor, pattern, of_lock = b"0", self._client.key("*"), self._client.lock_keys
         while True:
-            cursor, keys = self._client.read(
-                "dropping", "SCAN", cursor, "MATCH", pattern, "COUNT", REMOVED_AT_ONCE
-            )
+            answer = self._client.read("dropping", "SCAN", cursor, "MATCH", pattern, "COUNT", REMOVED_AT_ONCE)
+            with understood(self._client, "*"):
+                cursor, keys = answer
+                keys = list(keys)
             if found := [key for key in keys if key not in of_lock]:
                 yield found
             if cursor == b"0":
@@ -167,6 +171,7 @@ class RedisStore(ServerStore[RedisRecords]):
         with self.exclusive():
             self._client.change("writing", "change", int(is_put), *rows, *tables)
 
+    @understanding("counts")
     def sync(self) -> None:
         """Has the append-only file written to disk, where the server does that each second and can be asked
         to (WAITAOF, from Redis 7.2 on)."""
@@ -230,6 +235,7 @@ class RedisStore(ServerStore[RedisRecords]):
             )
         return found
 
+    @understanding("counts")
     def _setting(self, name: str) -> str | None:
         """A setting of the server, if the user may ask."""
         with suppress(StoreFailed):
