@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,6 +20,7 @@ from simhbase.model.values import Fingerprint
 
 T = TypeVar("T")
 
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _DIGITS = re.compile("[0-9a-f]{16}")
 # What is wrong may have been given, so what ends the place is not looked for again and again.
 _PLACED = re.compile(r"(?s)(.*) - at `(?:key in )?\$([^`]*)`")
@@ -71,6 +73,32 @@ def decode(content: bytes, kind: type[T], place: str = "") -> T:
         raise _unfitting(error, place) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(f"the {place or 'content'} is not JSON in UTF-8: {error}") from error
+
+
+def require_single_names(content: bytes, place: str) -> None:
+    """Raise Malformed for JSON, decoded before, with a name twice in one object: parsers do not agree which
+    value counts."""
+    if b"\\\\" in content:
+        strings = sum(1 for _ in _STRING.finditer(content))
+    else:
+        strings = (content.count(b'"') - content.count(b'\\"')) // 2
+    if strings != _strings_in(msgspec.json.decode(content)):
+        json.loads(content, object_pairs_hook=partial(_single, place))
+
+
+def _strings_in(value: Any) -> int:
+    """Names and texts in a decoded value."""
+    if isinstance(value, dict):
+        return len(value) + sum(map(_strings_in, value.values()))
+    return sum(map(_strings_in, value)) if isinstance(value, list) else isinstance(value, str)
+
+
+def _single(place: str, pairs: list[tuple[str, Any]]) -> None:
+    names = set[str]()
+    for name, _ in pairs:
+        if name in names:
+            raise Malformed(f"the {place} has {name[:MOST_SAID]!r} twice in one object: give it once")
+        names.add(name)
 
 
 def convert(values: Any, kind: type[T], place: str = "") -> T:

@@ -159,7 +159,9 @@ class Answering:
         require_few_strings(body, self._limits.documents)
         if lines:
             return (_documents(body),)
-        return (wire.decode(body, endpoint.asked, "body"),)
+        given = wire.decode(body, endpoint.asked, "body")
+        wire.require_single_names(body, "body")
+        return (given,)
 
 
 def _require_read(request: Request, endpoint: Endpoint) -> None:
@@ -200,9 +202,12 @@ def _documents(body: bytes) -> asked.DocumentsRequest:
     """Parses JSON lines. Raises Malformed, Unfitting."""
     lines = enumerate(body.split(b"\n"), 1)
     kind = asked.GivenDocument
-    return asked.DocumentsRequest(
-        documents=[wire.decode(line, kind, f"line {number}") for number, line in lines if line.strip()]
-    )
+    documents = list[asked.GivenDocument]()
+    for number, line in lines:
+        if line.strip():
+            documents.append(wire.decode(line, kind, f"line {number}"))
+            wire.require_single_names(line, f"line {number}")
+    return asked.DocumentsRequest(documents=documents)
 
 
 async def unless_gone(request: Request, answer: Awaitable[T]) -> T:

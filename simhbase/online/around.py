@@ -79,6 +79,7 @@ class Around:
             _require_single(headers)
             self._require_known_host(headers.get("host", ""))
             self._require_own_page(headers.get("sec-fetch-site", ""), path)
+            scope["app"] = self  # without it, Starlette's own answers are no exceptions but plain text
             # As it was sent, so that %2F in an id is distinct from a slash of the path.
             scope["path"] = scope["raw_path"].decode("latin-1")
             await self._app(scope, receive, note_and_send)

@@ -628,6 +628,33 @@ def test_another_method_is_refused_and_says_which_there_are(service: Service) ->
     answer = service.get("/v1/find")
     assert (answer.status, answer.code, answer.headers["allow"]) == (405, "method_not_allowed", "POST")
     assert service.post("/v1/documents/one", {}).headers["allow"] == "DELETE, GET, HEAD"
+    for path in ("/", "/openapi.json", "/page/page.js"):
+        answer = service.post(path, {})
+        assert (answer.status, answer.code) == (405, "method_not_allowed"), path
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "name"),
+    [
+        ("find", '{"text": "a text of words", "k": 1, "k": 2}', "k"),
+        ("find", '{"text": "a text", "te\\u0078t": "another \\\\"}', "text"),
+        ("find", '{"text": "a text of words", "tags": {"a": "1", "a": "1"}}', "a"),
+        (
+            "claim",
+            '{"documents": [{"id": "x", "text": "words"}, {"id": "y", "id": "z", "text": "w"}]}',
+            "id",
+        ),
+    ],
+)
+def test_a_name_given_twice_is_refused(service: Service, path: str, body: str, name: str) -> None:
+    answer = service.post(f"/v1/{path}", body.encode())
+    assert (answer.status, answer.code) == (400, "malformed"), answer.body
+    assert f"'{name}' twice" in answer.body.decode()
+
+
+def test_texts_that_look_like_names_given_twice_are_texts(service: Service) -> None:
+    text = 'with "text": and \\ "text": of \\" words'
+    assert service.post("/v1/find", {"text": text, "tags": {"text": text}}).status == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/v1/status", "/openapi.json", "/metrics"])
