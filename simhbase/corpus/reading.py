@@ -15,7 +15,7 @@ from simhbase.corpus.paths import files_left_out
 from simhbase.corpus.record import Chunk, InputOptions, Raw, ReadItems, size_of
 from simhbase.corpus.rejects import Outcome
 from simhbase.corpus.sources import Sources
-from simhbase.process.machine import usable_processes
+from simhbase.process.machine import share_of_memory, usable_processes
 from simhbase.process.parallel import map_in_threads
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
 NOTES = 10  # shown about sources
 PAGE_SECONDS = 60.0  # of processor time, for a page; ordinary ones take a hundredth of a second
-PAGE_MEMORY = 1 << 30  # bytes, for a page: ordinary ones take 10 to 20 times their size
+PAGE_MEMORY = 1 << 30  # bytes, for a page, at most: ordinary ones take 10 to 20 times their size
 _NOT_WORTH_WORKERS = 2  # chunks, whose pages take less time than starting a worker process
 # Bytes of a chunk whose pages cannot take much, whatever they hold: the memory of a page may grow with the
 # square of its size, as <b a1><b a2>... is opened again in each paragraph. 8 KiB take 0.2 GB and 0.4 s.
@@ -68,11 +68,12 @@ def read_each(
 
 
 def extracted(
-    chunks: Iterator[Chunk], options: InputOptions, processes: int | None = None
+    chunks: Iterator[Chunk], options: InputOptions, processes: int | None = None, callers: int = 1
 ) -> Generator[ReadItems, None, None]:
     """Chunks of HTML pages parsed by worker processes, because the libraries for it hold the interpreter, and
     a page may crash them, or take more than PAGE_SECONDS or PAGE_MEMORY: then it is a reject (`Parser.lost`).
-    Other chunks, and a few small ones, as they are: these are parsed later, in this process.
+    Other chunks, and a few small ones, as they are: these are parsed later, in this process. callers:
+    processes on this machine that do the same, and share its memory.
 
     Close it, or wrap it in `contextlib.closing`, to stop the processes. Raises as `map_in_processes`.
     """
@@ -88,8 +89,9 @@ def extracted(
         return
     from simhbase.process.workers import Bounds, map_in_processes  # takes time to load
 
-    parser, bounds = Parser(options), Bounds(PAGE_SECONDS, PAGE_MEMORY)
     number = usable_processes() if processes is None else processes
+    memory = min(PAGE_MEMORY, share_of_memory(max(number, 1) * callers))
+    parser, bounds = Parser(options), Bounds(PAGE_SECONDS, memory)
     with closing(
         map_in_processes(parser.parse, rest, number, parser.lost, bounds, size_of, has_pages)
     ) as results:

@@ -20,6 +20,12 @@ def usable_processes() -> int:
     return max(min(usable_threads(), (memory_limit() - OWN_BYTES) // WORKER_BYTES), 1)
 
 
+def share_of_memory(processes: int) -> int:
+    """What each of some worker processes may take of the memory beside this process; at least what
+    `usable_processes` counts for one."""
+    return max((memory_limit() - OWN_BYTES) // processes, WORKER_BYTES)
+
+
 def memory_limit() -> int:
     """Memory that this process may use, in bytes: of the machine or the container."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]

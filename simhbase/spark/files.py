@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from glob import has_magic
 from itertools import takewhile
@@ -25,9 +26,11 @@ from simhbase.corpus.folders import printable
 from simhbase.corpus.names import format_of
 from simhbase.corpus.outputs.files import require_new_field, unique_line
 from simhbase.corpus.parser import Parser
+from simhbase.corpus.reading import extracted
 from simhbase.corpus.record import Format, InputOptions, Raw, Record, Reject, too_long
 from simhbase.deduplication.representative import Preference
 from simhbase.errors import UsageError
+from simhbase.process.machine import usable_threads
 from simhbase.spark.dedup import ORDER, WORDS, InputRows
 from simhbase.spark.fingerprints import PROBLEM, id_of, text_of
 from simhbase.spark.guard import guarded
@@ -112,6 +115,10 @@ class Files:
         """The rows of all files, in input order. options: the fields; preferred: whether a value is chosen by
         (options.value_field); count_field: no record may have it."""
         if self.format == "parquet":
+            if options.html:
+                raise UsageError(
+                    "is for JSON lines: on Spark, no HTML is read from Parquet", parameter="html"
+                )
             df = self._table(_reader(session).parquet(*self.given))
             order = [F.col(PLACE).alias(ORDER)]
             return InputRows(df, id_of(df, options.id_field), text_of(df, options.text_field), order)
@@ -162,8 +169,14 @@ class _LineParser:
     count_field: str | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        block, number = ("", -1), 0
         parser = Parser(self.options)
+        # A worker process beside this one, and as many tasks on the machine as it has cores.
+        with closing(extracted(self._chunks(batches), self.options, 1, usable_threads())) as chunks:
+            for items in chunks:
+                yield self._batch(parser.parse(items))
+
+    def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[list[Raw | Reject]]:
+        block, number = ("", -1), 0
         for batch in batches:
             raw: list[Raw | Reject] = []
             for line, path, begin in zip(*(each.to_pylist() for each in batch.columns), strict=True):
@@ -173,7 +186,7 @@ class _LineParser:
                 number += 1
                 if line and not line.isspace():
                     raw.append(self._raw(line, self.sources[path][1], number))
-            yield self._batch(parser.parse(raw))
+            yield raw
 
     def _raw(self, line: bytes, source: str, number: int) -> Raw | Reject:
         if len(line) > self.options.max_record_bytes:

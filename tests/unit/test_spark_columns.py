@@ -1,5 +1,6 @@
 """What the tasks of Spark are given, in pieces, without Spark."""
 
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -8,8 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simhbase.corpus.record import InputOptions
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.spark.fingerprints import Columns, at_borders
+from simhbase.spark.files import _LineParser
+from simhbase.spark.fingerprints import PROBLEM, Columns, at_borders
+from tests.hostile import growing_page
+
+
+def test_a_page_that_takes_too_much_costs_its_task_a_reject(monkeypatch):
+    monkeypatch.setattr("simhbase.corpus.reading.PAGE_MEMORY", 64 << 20)
+    pages = ["<p>words of a page", growing_page(32 << 10), "<p>more words of a page"]
+    lines = [json.dumps({"id": f"p{number}", "text": page}).encode() for number, page in enumerate(pages)]
+    rows = pa.table({"line": pa.array(lines, pa.binary()), "path": ["f"] * 3, "begin": [0] * 3})
+    work = _LineParser(InputOptions(format="jsonl", html=True), {"f": (0, "f")}, {("f", 0): 0}, None)
+    (found,) = work(rows.to_batches())
+    assert found.column("id").to_pylist() == [b"p0", b"p1", b"p2"]
+    assert found.column("text").to_pylist() == [b"words of a page", None, b"more words of a page"]
+    assert "it took more than 64 MiB of memory" in found.column(PROBLEM).to_pylist()[1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4))), st.integers(1, 7))

@@ -72,6 +72,17 @@ def test_workers_are_as_many_as_cores_and_memory_allow(
     assert machine.usable_processes() == processes
 
 
+@pytest.mark.parametrize("processes", [1, 2, 8, 50])
+def test_workers_share_the_memory_for_which_they_are_counted(
+    monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    monkeypatch.setattr(machine, "memory_limit", lambda: 4 << 30)
+    share = machine.share_of_memory(processes)
+    assert share >= machine.WORKER_BYTES
+    if share > machine.WORKER_BYTES:
+        assert processes * share + machine.OWN_BYTES <= 4 << 30
+
+
 def test_filters_are_held_where_they_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "1.sst").write_bytes(bytes(1 << 20))
     monkeypatch.setattr(memory, "memory_limit", lambda: memory.FILTER_SHARE * 90_000)
