@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -13,7 +12,7 @@ import click
 from simhbase.cli.inputs import end, input_options
 from simhbase.cli.options import (
     command,
-    converted,
+    drawer_limit_option,
     fingerprint_option,
     ids_limit_option,
     min_similarity_option,
@@ -40,12 +39,6 @@ if TYPE_CHECKING:
     from simhbase.model.values import Lookup
 
 
-def _limit(value: str) -> int | None:
-    if value != "all" and not re.fullmatch("[1-9][0-9]*", value):
-        raise UsageError(f"{value!r} is not a limit: use a number of at least 1, or all")
-    return None if value == "all" else int(value)
-
-
 matches_options = together(
     option(
         "-k N",
@@ -57,13 +50,7 @@ matches_options = together(
     since_option("Matches"),
     tag_option("Only documents with this tag. Repeatable: with all of them.", "Matches"),
     option("--exclude-self", "Leave out the document with the query's id.", group="Matches"),
-    option(
-        "--drawer-limit N|all",
-        "Maximum rows to read per drawer.",
-        group="Matches",
-        default="10000",
-        callback=converted(_limit),
-    ),
+    drawer_limit_option,
     ids_limit_option,
 )
 
@@ -144,7 +131,7 @@ def find(
                 found = index.find_fingerprints(values, query)
                 asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
             others = _answers_of(inputs, index, query, rejects, exclude_self) if inputs.paths else iter(())
-            answer(asked, others, inputs.paths, rejects, output)
+            answer(asked, others, inputs.paths, rejects, output, limits="--drawer-limit or --ids-limit")
     end(rejects.counts, inputs)
 
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from simhbase.cli.inputs import end, input_options, with_console
 from simhbase.cli.options import (
     command,
+    drawer_limit_option,
     fingerprint_option,
     ids_limit_option,
+    matches_limit_option,
     min_similarity_option,
     option,
     profile_options,
@@ -45,7 +47,9 @@ Examples:
 @fingerprint_option("Look up this fingerprint. Repeatable.", "Queries")
 @profile_options
 @min_similarity_option("Minimum Jaccard similarity of the texts.")
+@drawer_limit_option
 @ids_limit_option
+@matches_limit_option
 @input_options(fingerprints=True, by_source="not counted")
 @results_option
 def match(
@@ -55,17 +59,21 @@ def match(
     fingerprints: Sequence[str],
     profile: Mapping[str, object],
     min_similarity: float | None,
+    drawer_limit: int | None,
     ids_limit: int,
+    matches_limit: int,
     output: Output,
 ) -> None:
     """Find near-duplicates of documents among those of other files, without a store.
 
     If the files are the same, each document is looked up among the others.
 
-    Matches are listed nearest first. By default MinHash finds nearly all texts with a similarity of at least
-    0.65, which are then compared exactly. Fingerprints are held in memory, texts and ids in temporary files.
+    Matches are listed nearest first; a result marked "truncated" hit one of the limits. By default MinHash
+    finds nearly all texts with a similarity of at least 0.65, which are then compared exactly. Fingerprints
+    are held in memory, texts and ids in temporary files.
     """
     from simhbase.deduplication.match import Corpus
+    from simhbase.drawers.memory_index import Limits
     from simhbase.jobs.answers import AnsweredQueries
     from simhbase.jobs.lookups import answers_to
 
@@ -81,7 +89,13 @@ def match(
     with (
         inputs.noting_rejects() as rejects,
         closing(
-            Corpus.of(profile, min_similarity, ids_limit + is_itself, of_texts=not are_fingerprints)
+            Corpus.of(
+                profile,
+                min_similarity,
+                Limits(drawer_limit, ids_limit, matches_limit),
+                is_itself=is_itself,
+                of_texts=not are_fingerprints,
+            )
         ) as corpus,
     ):
         if corpus.tells_similarity and are_fingerprints:
@@ -94,6 +108,15 @@ def match(
         if values:
             found = corpus.of_fingerprints(values)
             asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
-        others = answers_to(inputs, corpus, corpus.trim, corpus.of_records, rejects, exclude_self=is_itself)
-        answer(asked, others, inputs.paths, rejects, output, exact=True)
+        others = answers_to(
+            inputs,
+            corpus,
+            corpus.trim,
+            corpus.of_records,
+            rejects,
+            exclude_self=is_itself,
+            most=matches_limit,
+        )
+        limits = "--matches-limit, --ids-limit or --drawer-limit"
+        answer(asked, others, inputs.paths, rejects, output, limits=limits, exact=True)
     end(rejects.counts, inputs)

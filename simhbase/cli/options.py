@@ -260,12 +260,32 @@ def min_similarity_option(text: str, group: str = "Matches") -> Decorator:
     return option("--min-similarity S", text, group=group, type=FiniteRange(0, 1))
 
 
+def _limit(value: str) -> int | None:
+    if value != "all" and not re.fullmatch("[1-9][0-9]*", value):
+        raise UsageError(f"{value!r} is not a limit: use a number of at least 1, or all")
+    return None if value == "all" else int(value)
+
+
+drawer_limit_option = option(
+    "--drawer-limit N|all",
+    "Maximum rows to read per drawer.",
+    group="Matches",
+    default="10000",
+    callback=converted(_limit),
+)
 ids_limit_option = option(
     "--ids-limit N",
     "Maximum documents to list per fingerprint.",
     group="Matches",
     type=click.IntRange(min=1),
     default=1000,
+)
+matches_limit_option = option(
+    "--matches-limit N",
+    "Maximum documents to list per query, the nearest.",
+    group="Matches",
+    type=click.IntRange(min=1),
+    default=100,
 )
 
 

@@ -31,22 +31,29 @@ def answer(
     rejects: Rejects,
     output: Output,
     *,
+    limits: str,
     exact: bool = False,
 ) -> None:
     """Print the answers to queries given by options, then those to the documents of files, and the number of
-    queries with matches. others: answers to the documents of `paths`; exact: similarities are no estimates.
+    queries with matches. others: answers to the documents of `paths`; limits: the options that cut answers;
+    exact: similarities are no estimates.
     """
     from simhbase.corpus.paths import names_nothing
 
-    queries = with_matches = 0
+    queries = with_matches = truncated = 0
     for answers in chain(_noted(asked, rejects), others if paths else ()):
         show(answers, output, exact=exact)
         queries += len(answers)
         with_matches += sum(bool(each.lookup.matches) for each in answers)
+        truncated += sum(each.lookup.truncated for each in answers)
     if not queries and any(given != STDIN and names_nothing(given) for given in paths):
         message("arguments are files: to look up a text, use --text TEXT")
     if queries > 1:
         output.hint(f"{with_matches:,} of {queries:,} queries have matches")
+    if truncated:
+        message(
+            f"{truncated:,} of {queries:,} results are truncated: there may be more matches. Raise {limits}"
+        )
 
 
 def show(answers: Sequence[Answer], output: Output, *, exact: bool = False) -> None:

@@ -20,6 +20,7 @@ from simhbase.cli.options import (
     Group,
     converted,
     ids_limit_option,
+    matches_limit_option,
     min_similarity_option,
     option,
     pairs,
@@ -274,6 +275,7 @@ Example:
 @profile_options
 @min_similarity_option("Minimum Jaccard similarity of the texts.")
 @ids_limit_option
+@matches_limit_option
 @_input_options
 @_answers_option
 @_outputs_options

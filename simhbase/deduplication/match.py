@@ -21,12 +21,12 @@ from simhbase.corpus.reading import read_each
 from simhbase.corpus.record import Record
 from simhbase.corpus.rejects import Rejects
 from simhbase.deduplication.matching import MatchCriteria, SpooledTexts
-from simhbase.drawers.memory_index import Hits, MemoryIndex
+from simhbase.drawers.memory_index import Hits, Limits, MemoryIndex
 from simhbase.drawers.threshold import RisingThreshold
-from simhbase.errors import BadInput
+from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
-from simhbase.index.reader import IDS_LIMIT
+from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT
 from simhbase.jobs.answers import Answer
 from simhbase.jobs.lookups import answers_to
 from simhbase.jobs.pipeline import Batch, fingerprinting
@@ -39,6 +39,7 @@ from simhbase.profile.profile import Profile, given_parameters, with_corpus_defa
 # Documents per drawer. Larger than in dedup, which holds one table at a time: here every table takes 8 bytes
 # per document, and comparing a query with dozens of further fingerprints costs next to nothing.
 MEMBERS = 64
+MATCHES_LIMIT = 100  # of a query: among n near texts all pairs would be n * n
 
 
 def criteria_of(
@@ -64,9 +65,9 @@ class Corpus:
     their exact similarity.
     """
 
-    def __init__(self, criteria: MatchCriteria, least: float | None, ids_limit: int) -> None:
+    def __init__(self, criteria: MatchCriteria, least: float | None, limits: Limits) -> None:
         self._criteria = criteria
-        self._ids_limit = ids_limit
+        self._limits = limits
         self._ids = Spool(Path(gettempdir()))
         self._texts = None if least is None else SpooledTexts(criteria.profile, least, Path(gettempdir()))
         self._memory_index = MemoryIndex(criteria.nothing, criteria.scheme(0))
@@ -83,13 +84,15 @@ class Corpus:
         cls,
         profile: Profile | Mapping[str, object] | None,
         min_similarity: float | None,
-        ids_limit: int,
+        limits: Limits,
         *,
+        is_itself: bool = False,
         of_texts: bool = True,
     ) -> Self:
-        """Create an empty corpus. of_texts: False if queries or documents are fingerprints. Raises UsageError
-        for invalid arguments."""
-        return cls(*criteria_of(profile, min_similarity, of_texts=of_texts), ids_limit)
+        """Create an empty corpus. is_itself: its documents are the queries, too. of_texts: False
+        if queries or documents are fingerprints. Raises UsageError for invalid arguments."""
+        limits = Limits(limits.drawer, limits.listed + is_itself, limits.matches + is_itself)
+        return cls(*criteria_of(profile, min_similarity, of_texts=of_texts), limits)
 
     @property
     def tells_similarity(self) -> bool:
@@ -141,7 +144,7 @@ class Corpus:
     def _lookups(self, fingerprints: FingerprintBatch, texts: Sequence[str]) -> list[Lookup]:
         matches: list[list[tuple[Match, int]]] = [[] for _ in range(len(fingerprints))]
         truncated = np.zeros(len(fingerprints), dtype=np.bool_)
-        for hits in self._memory_index.near(fingerprints, self._criteria.bounds, self._ids_limit):
+        for hits in self._memory_index.near(fingerprints, self._criteria.bounds, self._limits):
             truncated[hits.truncated] = True
             for query, match in self._matches(hits, texts):
                 matches[query].append(match)
@@ -181,7 +184,9 @@ def match(
     id_field: str | None = None,
     text_field: str | None = None,
     min_similarity: float | None = None,
+    drawer_limit: int | None = DRAWER_LIMIT,
     ids_limit: int = IDS_LIMIT,
+    matches_limit: int = MATCHES_LIMIT,
 ) -> Iterator[Answer]:
     """Look up each document of one corpus among those of another, in input order, without a store.
 
@@ -191,20 +196,27 @@ def match(
     profile: a Profile, or some of its parameters by name. The default is MinHash, which finds nearly all
     pairs with a similarity of 0.65 or more, or SimHash if documents or queries are fingerprints. What
     it leaves open is chosen as by `dedup`. min_similarity: minimum exact Jaccard similarity of matches
-    (default: the profile's threshold, if it has one). ids_limit: maximum number of documents listed per
-    fingerprint. With `by_source` of the Inputs of queries, their watcher is told at the end how many of each
-    source have matches.
+    (default: the profile's threshold, if it has one). drawer_limit: maximum number of fingerprints read per
+    drawer, None for all; ids_limit: of documents listed per fingerprint; matches_limit: of documents per
+    query, the nearest by their fingerprints. Where there are more, the lookup is `truncated`. With
+    `by_source` of the Inputs of queries, their watcher is told at the end how many of each source have
+    matches.
 
     Keeps fingerprints of `against` in memory; ids and, if needed, texts are on disk until the iterator is
     exhausted or closed. Raises UsageError for invalid arguments, BadInput if nothing in `against` can be
     read, TooManyRejects.
     """
+    limits = Limits(drawer_limit, ids_limit, matches_limit)
+    for name, limit in zip(("drawer_limit", "ids_limit", "matches_limit"), limits, strict=True):
+        is_all = limit is None and name == "drawer_limit"
+        if not is_all and (not isinstance(limit, int) or limit < 1):
+            raise UsageError(f"must be a whole number from 1 on, not {limit!r}", parameter=name)
     asked, searched = (
         given.with_fields(id_field, text_field) for given in (Inputs.of(queries, texts), Inputs.of(against))
     )
     replace(searched, rejects=asked.rejects).check_outputs()
     asked.require_outputs()
-    return _answers(asked, searched, profile, min_similarity, ids_limit)
+    return _answers(asked, searched, profile, min_similarity, limits)
 
 
 def _answers(
@@ -212,17 +224,23 @@ def _answers(
     searched: Inputs,
     profile: Profile | Mapping[str, object] | None,
     min_similarity: float | None,
-    ids_limit: int,
+    limits: Limits,
 ) -> Iterator[Answer]:
     of_texts = asked.options.fingerprint_field is None and searched.options.fingerprint_field is None
     is_itself = asked.are_those_of(searched)
     asked, searched = asked.with_given_rows(), searched.with_given_rows()
     with (
         asked.noting_rejects() as rejects,
-        closing(Corpus.of(profile, min_similarity, ids_limit + is_itself, of_texts=of_texts)) as corpus,
+        closing(Corpus.of(profile, min_similarity, limits, is_itself=is_itself, of_texts=of_texts)) as corpus,
     ):
         corpus.read(searched, rejects)
         for answers in answers_to(
-            asked, corpus, corpus.trim, corpus.of_records, rejects, exclude_self=is_itself
+            asked,
+            corpus,
+            corpus.trim,
+            corpus.of_records,
+            rejects,
+            exclude_self=is_itself,
+            most=limits.matches,
         ):
             yield from answers

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +22,21 @@ _POSITION_BITS = np.uint64(32)
 _POSITION = np.uint64(0xFFFFFFFF)
 
 
+class Limits(NamedTuple):
+    """Maximum numbers. drawer: fingerprints read of a drawer, the first, None for all; listed: documents of a
+    fingerprint, the first; matches: documents of a query, the nearest, and of equally near ones the first."""
+
+    drawer: int | None
+    listed: int
+    matches: int
+
+
 @dataclass(frozen=True, slots=True)
 class Hits:
     """Documents near some queries. query, document: int64 (m,), each pair once; fingerprint (of the
     document): uint64 (m,); distance: (m,).
 
-    truncated: int64 (t,), queries near a fingerprint with more documents than the limit.
+    truncated: int64 (t,), queries near more documents than these.
     """
 
     query: NDArray[np.int64]
@@ -66,9 +77,8 @@ class MemoryIndex:
             self._drawers[:, start : start + len(part)] = _named(scheme.prefixes(part)).T | positions
         self._drawers.sort(axis=1)
 
-    def near(self, fingerprints: FingerprintBatch, bounds: Bounds, most: int) -> Iterator[Hits]:
-        """Documents near each of q texts, in chunks ordered by query; a query is never split. most: documents
-        per fingerprint."""
+    def near(self, fingerprints: FingerprintBatch, bounds: Bounds, limits: Limits) -> Iterator[Hits]:
+        """Documents near each of q texts, in chunks ordered by query; a query is never split."""
         if not len(fingerprints):
             return
         probes = self._scheme.probes(fingerprints)
@@ -79,11 +89,33 @@ class MemoryIndex:
             first[:, probe] = np.searchsorted(self._drawers[table], named[:, probe])
             end[:, probe] = np.searchsorted(self._drawers[table], named[:, probe] | _POSITION, side="right")
         counts = end - first
+        full = np.zeros(0, dtype=np.int64)
+        if limits.drawer is not None:
+            full = np.flatnonzero((counts > limits.drawer).any(axis=1))
+            np.minimum(counts, limits.drawer, out=counts)
         first += tables * self._drawers.shape[1]
         for chunk in bounded_slices(counts.sum(axis=1), CHUNK_ROWS):
-            members = self._drawers.ravel()[ranges(first[chunk].ravel(), counts[chunk].ravel())] & _POSITION
+            place = ranges(first[chunk].ravel(), counts[chunk].ravel())
+            member = (self._drawers.ravel()[place] & _POSITION).astype(np.int64)
             query = np.repeat(np.arange(chunk.start, chunk.stop), counts[chunk].sum(axis=1))
-            yield self._listed(*self._within(fingerprints, query, members.astype(np.int64), bounds), most)
+            cut = full[(full >= chunk.start) & (full < chunk.stop)]
+            equal, which = self._equal(fingerprints.values[cut])
+            query, member = np.append(query, cut[which]), np.append(member, equal)
+            yield from self._listed(*self._within(fingerprints, query, member, bounds), cut, limits)
+
+    def _equal(self, values: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Fingerprints equal to those of queries whose drawers were not read to the end, and to which."""
+        if not len(values):
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        stored = self._fingerprints.values
+        found = np.searchsorted(stored, values, sorter=self._by_value)
+        equal = self._by_value[np.minimum(found, len(stored) - 1)]
+        which = np.flatnonzero(stored[equal] == values)
+        return equal[which], which
+
+    @cached_property
+    def _by_value(self) -> NDArray[np.int64]:
+        return np.argsort(self._fingerprints.values)
 
     def _within(
         self,
@@ -109,18 +141,49 @@ class MemoryIndex:
         return query[similar], member[similar], distance[similar]
 
     def _listed(
-        self, query: NDArray[np.int64], member: NDArray[np.int64], distance: Distances, most: int
-    ) -> Hits:
+        self,
+        query: NDArray[np.int64],
+        member: NDArray[np.int64],
+        distance: Distances,
+        full: NDArray[np.int64],
+        limits: Limits,
+    ) -> Iterator[Hits]:
+        """full: queries whose drawers have more."""
+        nearest, crowded = _nearest(query, distance, self._documents[self._starts[member]], limits.matches)
+        query, member, distance = query[nearest], member[nearest], distance[nearest]
         counts = self._starts[member + 1] - self._starts[member]
-        taken = np.minimum(counts, most)
-        repeated = np.repeat(np.arange(len(member)), taken)
-        return Hits(
-            query[repeated],
-            self._documents[ranges(self._starts[member], taken)],
-            self._fingerprints.values[member[repeated]],
-            distance[repeated],
-            np.unique(query[counts > most]),
-        )
+        # Of each fingerprint one document beyond the limit of queries, which says that there are more.
+        taken = np.minimum(counts, min(limits.listed, limits.matches + 1))
+        if len(more := np.union1d(full, crowded)):
+            yield Hits(query[:0], member[:0], self._fingerprints.values[:0], distance[:0], more)
+        ends = np.flatnonzero(np.diff(query, append=-1)) + 1
+        of_query = np.diff(np.cumsum(taken)[ends - 1], prepend=0)
+        starts = np.append(0, ends)
+        for some in bounded_slices(of_query, CHUNK_ROWS):
+            part = slice(starts[some.start], starts[some.stop])
+            repeated = np.repeat(np.arange(part.start, part.stop), taken[part])
+            document = self._documents[ranges(self._starts[member[part]], taken[part])]
+            chosen, cut = _nearest(query[repeated], distance[repeated], document, limits.matches)
+            repeated, document = repeated[chosen], document[chosen]
+            longer = query[part][counts[part] > limits.listed]
+            yield Hits(
+                query[repeated],
+                document,
+                self._fingerprints.values[member[repeated]],
+                distance[repeated],
+                np.union1d(longer, cut),
+            )
+
+
+def _nearest(
+    query: NDArray[np.int64], distance: Distances, document: NDArray[np.int64], most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of the nearest documents of each query (ascending), and the queries that have more."""
+    rank = np.arange(len(query)) - np.searchsorted(query, query)
+    if not (rank >= most).any():
+        return np.arange(len(query)), query[:0]
+    order = np.lexsort((document, distance, query))
+    return np.sort(order[rank < most]), np.unique(query[rank >= most])
 
 
 def _named(prefixes: NDArray[np.uint8]) -> NDArray[np.uint64]:

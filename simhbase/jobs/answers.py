@@ -19,9 +19,9 @@ class Answer(NamedTuple):
     id: str | None
     lookup: Lookup
 
-    def without_self(self) -> Answer:
-        """Leave out the match with the query's id."""
-        others = tuple(match for match in self.lookup.matches if match.id != self.id)
+    def without_self(self, most: int | None = None) -> Answer:
+        """Leave out the match with the query's id. most: maximum number of the others."""
+        others = tuple(match for match in self.lookup.matches if match.id != self.id)[:most]
         return self._replace(lookup=replace(self.lookup, matches=others))
 
     @property

@@ -56,12 +56,13 @@ def answers_to(
     rejects: Rejects,
     *,
     exclude_self: bool = False,
+    most: int | None = None,
 ) -> Iterator[list[Answer]]:
     """Look up the records of a corpus, batch by batch. Rejected records have answers, too.
 
     trim: drops what `lookups` does not need of a record; lookups: looks up the records of a batch;
-    exclude_self: leave out matches with the query's id. With `by_source`, the watcher of the inputs is told
-    at the end how many documents of each source have matches.
+    exclude_self: leave out matches with the query's id, and list at most `most` others. With `by_source`, the
+    watcher of the inputs is told at the end how many documents of each source have matches.
     """
     rows = inputs.rows if isinstance(inputs.rows, GivenRows) else None
     counts = SourceCounts(SourceNames(inputs)) if inputs.by_source else None
@@ -79,7 +80,7 @@ def answers_to(
                 for item in items
             ]
             if exclude_self:
-                answers = [each.without_self() for each in answers]
+                answers = [each.without_self(most) for each in answers]
             if counts:
                 of_records = (
                     bool(each.lookup.matches)

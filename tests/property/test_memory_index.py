@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from simhbase.drawers import memory_index
 from simhbase.drawers.bands import bands
 from simhbase.drawers.join import default_layout
-from simhbase.drawers.memory_index import MemoryIndex
+from simhbase.drawers.memory_index import Limits, MemoryIndex
 from simhbase.drawers.scheme import Bounds, MinHashScheme, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
@@ -33,26 +33,35 @@ def lot_rows(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("lot_rows")
-@given(values=near_values(), k=st.integers(0, 5), most=st.integers(1, 4), data=st.data())
-def test_every_query_has_the_documents_within_k_bits(values, k, most, data):
+@given(
+    values=near_values(),
+    k=st.integers(0, 5),
+    listed=st.integers(1, 4),
+    matches=st.integers(1, 40),
+    data=st.data(),
+)
+def test_every_query_has_the_nearest_documents_within_k_bits(values, k, listed, matches, data):
     n = data.draw(st.integers(0, len(values)))
     stored, queries = values[:n], values[n:] + values[:2]
     expected = {}
     truncated = set()
     for query, value in enumerate(queries):
-        taken: dict[int, int] = {}
+        near: list[tuple[int, int]] = []
         for document, other in enumerate(stored):
             if (value ^ other).bit_count() <= k:
-                taken[other] = taken.get(other, 0) + 1
-                if taken[other] <= most:
-                    expected[query, document] = (value ^ other).bit_count()
+                if stored[:document].count(other) < listed:
+                    near.append(((value ^ other).bit_count(), document))
                 else:
                     truncated.add(query)
+        if len(near) > matches:
+            truncated.add(query)
+        expected |= {(query, document): bits for bits, document in sorted(near)[:matches]}
     documents = MemoryIndex(
         FingerprintBatch.bare(np.array(stored, dtype=np.uint64)), SimHashScheme(default_layout(k, 0), k)
     )
     found, cut = {}, set()
-    for hits in documents.near(FingerprintBatch.bare(np.array(queries, dtype=np.uint64)), Bounds(k), most):
+    asked = FingerprintBatch.bare(np.array(queries, dtype=np.uint64))
+    for hits in documents.near(asked, Bounds(k), Limits(None, listed, matches)):
         pairs = list(zip(hits.query.tolist(), hits.document.tolist(), strict=True))
         assert not found.keys() & set(pairs)
         found |= dict(zip(pairs, hits.distance.tolist(), strict=True))
@@ -77,6 +86,29 @@ def test_sketches_that_share_a_band_are_judged(mismatches, data):
         if (a == b).reshape(4, 2).all(axis=1).any()
         and (mismatches is None or np.count_nonzero(a != b) <= mismatches)
     }
-    (hits,) = MemoryIndex(fingerprints, scheme).near(fingerprints, Bounds(0, mismatches), len(values))
+    (hits,) = MemoryIndex(fingerprints, scheme).near(
+        fingerprints, Bounds(0, mismatches), Limits(None, len(values), len(values))
+    )
     pairs = zip(hits.query.tolist(), hits.document.tolist(), strict=True)
     assert dict(zip(pairs, hits.distance.tolist(), strict=True)) == expected
+
+
+@given(values=near_values(), limit=st.integers(1, 3))
+def test_of_a_full_drawer_the_first_fingerprints_are_read_and_an_equal_one(values, limit):
+    scheme = SimHashScheme(default_layout(3, 0), 3)
+    fingerprints = FingerprintBatch.bare(np.array(values, dtype=np.uint64))
+    documents = MemoryIndex(fingerprints, scheme)
+    several = len(values) or 1
+
+    def near(drawer):
+        pairs, cut = set(), set()
+        for hits in documents.near(fingerprints, Bounds(3), Limits(drawer, several, several)):
+            pairs |= set(zip(hits.query.tolist(), hits.document.tolist(), strict=True))
+            cut |= set(hits.truncated.tolist())
+        return pairs, cut
+
+    (every, never), (some, cut) = near(None), near(limit)
+    assert not never
+    assert some <= every
+    assert {query for query, _ in every - some} <= cut
+    assert {(n, m) for n, one in enumerate(values) for m, other in enumerate(values) if one == other} <= some

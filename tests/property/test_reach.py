@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from simhbase.drawers import crowds
 from simhbase.drawers.groups import Matcher, stars
 from simhbase.drawers.layout import SEGMENT_BITS
-from simhbase.drawers.memory_index import MemoryIndex
+from simhbase.drawers.memory_index import Limits, MemoryIndex
 from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
@@ -135,7 +135,9 @@ def test_pairs_and_what_a_corpus_in_memory_finds(profile, contents):
     assert sorted(found) == sorted(expected)
     different = {value: each for each in contents for value in [each[0]]}
     first = list(different.values())
-    hits = MemoryIndex(batch(first), scheme).near(values, bounds, len(contents) or 1)
+    hits = MemoryIndex(batch(first), scheme).near(
+        values, bounds, Limits(None, len(contents) or 1, len(contents) or 1)
+    )
     assert {
         pair for part in hits for pair in zip(part.query.tolist(), part.document.tolist(), strict=True)
     } == {

@@ -14,6 +14,7 @@ from simhbase.cli import COMMANDS, cli
 from simhbase.cli.output import Output, message
 from simhbase.cli.profiles import MEANINGS
 from simhbase.cli.queries import show
+from simhbase.deduplication import match
 from simhbase.index import reader
 from simhbase.jobs.answers import Answer
 from simhbase.model.values import Fingerprint, Lookup, Match
@@ -275,7 +276,9 @@ def test_defaults_in_help_are_those_of_the_library():
     defaults = {
         ("find", "drawer_limit"): str(reader.DRAWER_LIMIT),
         ("find", "ids_limit"): reader.IDS_LIMIT,
+        ("match", "drawer_limit"): str(reader.DRAWER_LIMIT),
         ("match", "ids_limit"): reader.IDS_LIMIT,
+        ("match", "matches_limit"): match.MATCHES_LIMIT,
         ("evaluate", "right"): evaluation.RIGHT,
         ("calibrate", "sample"): calibrate.SAMPLE,
         ("calibrate", "recall"): calibration.Goal.recall,
