@@ -8,10 +8,9 @@ from contextlib import suppress
 from ipaddress import IPv6Address, IPv6Network
 from typing import Any
 
-from starlette.exceptions import HTTPException
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from simhbase.online.failures import answer_to
+from simhbase.online.failures import malformed
 from simhbase.online.settings import Limits
 from simhbase.process.queue import Shares
 
@@ -54,7 +53,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answers in the form of all errors. msg: why."""
-        body = answer_to(HTTPException(400, msg), is_stranger=True).body
+        body = malformed(msg).body
         head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
         self.transport.write(
             f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body

@@ -83,6 +83,11 @@ def answer_to(error: Exception, is_stranger: bool) -> Response:
     return _failure(500, "internal", "internal error: see the service's log for this request id")
 
 
+def malformed(message: str) -> Response:
+    """The answer to what is no request."""
+    return _failure(400, CODES[400], message)
+
+
 def _of_library(error: SimhbaseError, is_stranger: bool) -> Response:
     status, code, wait = next(
         (status, code, wait) for kind, status, code, wait in STATUSES if isinstance(error, kind)

@@ -557,7 +557,9 @@ CHUNKS = b'd\r\n{"text":"ab"}\r\n0\r\n\r\n'
 def test_what_a_proxy_may_read_otherwise_is_refused(limited: Service, sent: bytes) -> None:
     with closing(opened(limited)) as asking:
         asking.sendall(sent)
-        assert received(asking).startswith(b"HTTP/1.1 400")
+        head, _, body = received(asking).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400")
+        assert json.loads(body)["error"]["code"] == "malformed"
 
 
 def test_the_only_transfer_coding_is_chunked_and_old_probes_name_no_host(tmp_path: Path) -> None:
