@@ -24,6 +24,7 @@ from simhbase.text.idf import JIEBA
 from simhbase.text.userfile import read_boilerplate, read_table, read_utf8
 
 _FILES = {"idf": read_table, "boilerplate": read_boilerplate}
+_MOST_BYTES = 1 << 20
 _HEAD = "# A profile of simhbase: the parameters that stored fingerprints depend on.\n"
 
 
@@ -63,8 +64,12 @@ def read_parameters(name: str) -> Mapping[str, object]:
     if not path.exists():
         raise UsageError(f"no profile {name!r}: use {', '.join(PRESETS)}, or the path of a profile file")
     try:
-        given = tomllib.loads(read_utf8(path, "profile file").decode())
-    except tomllib.TOMLDecodeError as error:
+        given = tomllib.loads(read_utf8(path, "profile file", _MOST_BYTES).decode())
+    except BadInput:
+        raise
+    except RecursionError as error:
+        raise BadInput(f"the profile file {path} nests values too deep: its parameters are plain") from error
+    except ValueError as error:  # no TOML, or a number of too many digits
         raise BadInput(f"the profile file {path} is not valid TOML: {error}") from error
     if unknown := sorted(given.keys() - set(NAMES)):
         raise UsageError(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 
 from simhbase.errors import BadInput
 from simhbase.model.urls import redacted
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import IdfTable
-from simhbase.text.packing import Rereadable, Unreadable, unpacked
+from simhbase.text.packing import Rereadable, RereadablePipe, Unreadable, unpacked
+
+MOST_BYTES = 1 << 30
 
 
 def read_table(path: Path) -> IdfTable:
@@ -26,11 +27,16 @@ def read_boilerplate(path: Path) -> Boilerplate:
     return boilerplate
 
 
-def read_utf8(path: Path, kind: str) -> bytes:
-    """Read a file in UTF-8, decompressed if its first bytes say so. kind: its name in messages. Raises
-    BadInput."""
+def read_utf8(path: Path, kind: str, most: int = MOST_BYTES) -> bytes:
+    """Read a file in UTF-8, decompressed if its first bytes say so. kind: its name in messages; most: bytes,
+    when unpacked. Raises BadInput."""
+    content = bytearray()
     try:
-        content = b"".join(unpacked(Rereadable(BytesIO(path.read_bytes()))))
+        with path.open("rb") as file:
+            for part in unpacked((Rereadable if file.seekable() else RereadablePipe)(file)):
+                content += part
+                if len(content) > most:
+                    raise BadInput(f"the {kind} {path} has more than {most >> 20:,} MiB: is it another file?")
         content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(f"the {kind} {path} is not UTF-8 at byte {error.start}") from error
@@ -38,4 +44,4 @@ def read_utf8(path: Path, kind: str) -> bytes:
         raise BadInput(f"the {kind} {path} cannot be read: {error}") from error
     except OSError as error:
         raise BadInput(f"cannot read the {kind} {redacted(str(path))}: {error.strerror}") from error
-    return content
+    return bytes(content)

@@ -60,6 +60,9 @@ def test_the_name_of_a_preset_stands_for_its_parameters(preset: str) -> None:
     ("content", "error", "message"),
     [
         ("scheme = minhash", BadInput, "is not valid TOML"),
+        (f"k = {'[' * 10_000}", BadInput, "nests values too deep"),
+        (f"k = {'9' * 5_000}", BadInput, "is not valid TOML: Exceeds the limit"),
+        (f'features = "{"x" * (1 << 20)}"', BadInput, "has more than 1 MiB"),
         ('sheme = "minhash"', UsageError, r"unknown parameters \(sheme\): use scheme, features"),
         ('stop_words = "的"', UsageError, "stop_words must be a list such as"),
         ("idf = 1", UsageError, "idf must be the name of a file"),
