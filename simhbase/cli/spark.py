@@ -170,6 +170,12 @@ Examples:
 )
 @profile_options
 @grouping_options
+@option(
+    "--partitions N",
+    "Tasks of each shuffle. [default: as many as cores, or more so that none has over 64 MB]",
+    group="Spark",
+    type=click.IntRange(min=1),
+)
 @_input_options
 @option("--unique FOLDER", "Write kept documents here, in the format of the input.", group="Outputs")
 @option(

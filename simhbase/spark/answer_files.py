@@ -414,14 +414,15 @@ class _Matching:
     ) -> DataFrame:
         """Queries with all that is near, and the texts if they are compared."""
         hit = [_AT, _NEAR_ID, _FOUND, _DISTANCE]
+        partitions = asked.sparkSession.sparkContext.defaultParallelism
         if self.least is not None:
-            near = near.join(searched_rows.texts(near), KEY)
+            near = near.join(searched_rows.texts(near, partitions), KEY)
             hit.append(TEXT)
         of_query = near.groupBy(IDENTITY).agg(F.collect_list(F.struct(*hit)).alias(_HITS))
         queries = asked.join(of_query, IDENTITY, "left")
         if self.least is not None:
             queries = queries.withColumn(KEY, F.when(F.col(_HITS).isNotNull(), F.col(DIGEST)))
-            queries = queries.join(asked_rows.texts(queries), KEY, "left")
+            queries = queries.join(asked_rows.texts(queries, partitions), KEY, "left")
         others = [TEXT] if self.least is not None else []
         return queries.select(PLACE, ID, REASON, FINGERPRINT, _HITS, *others)
 

@@ -8,7 +8,7 @@ text are one document until then.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -18,7 +18,7 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 from pyspark.sql.types import (
     AtomicType,
@@ -48,7 +48,7 @@ from simhbase.drawers.groups import Matcher, groups, stars
 from simhbase.errors import BadInput, UsageError
 from simhbase.process.logs import logger
 from simhbase.profile.profile import Profile
-from simhbase.spark.drawers import COMPONENT, verified_by, with_components
+from simhbase.spark.drawers import COMPONENT, TOGETHER, partitions_of, verified_by, with_components
 from simhbase.spark.failures import raised_clearly
 from simhbase.spark.fingerprints import (
     ID,
@@ -65,6 +65,7 @@ from simhbase.spark.fingerprints import (
     type_of,
 )
 from simhbase.spark.guard import guarded
+from simhbase.spark.hash_bits import HashBits, hashes_of
 
 NUMBER, INTEGER, FORM, WORDS = "number", "integer", "form", "words"
 PLACE, ORDER, DIGEST = "place", "order", "place.digest"
@@ -77,6 +78,8 @@ _NUMBER, _COUNT = "__number", "__count"
 _LARGE = DecimalType(38, 0)
 _INTEGER = re.compile(r"[+-]?\d{1,38}")
 _DIGEST_BYTES = 16
+_ROW_BYTES = 128  # of a document, beside its fingerprint
+_FEW = 1 << 20  # repeated ids that are sent to all tasks
 
 log = logger(__name__)
 
@@ -155,6 +158,7 @@ def dedup(
     date_unit: DateUnit | None = None,
     chains: bool = False,
     count_column: str | None = None,
+    partitions: int | None = None,
 ) -> Deduplicated:
     """Find near-duplicates within one DataFrame, as `simhbase.dedup` does. See there for profile,
     min_similarity, min_containment, keep (date_column is its date_field), date_order, date_unit, chains, and
@@ -163,6 +167,8 @@ def dedup(
     order_column: defines the order of the input: least value first, then least id; None: by ids, as texts.
     Partitions do not matter. If ids repeat, the first document counts and the others are rejected; null and
     empty ids are rejected, and texts that are null, not UTF-8 or have too few features.
+
+    partitions: of shuffles; by default as many as cores, or more so that none has more than 64 MB.
 
     `df` is read again for texts to compare and for `unique`, so it must not change (no `rand()`, no sample).
     Each connected component is grouped by one task, with the memory of `simhbase.dedup` for its documents,
@@ -173,20 +179,29 @@ def dedup(
     if count_column is not None:
         _require_new(df, count_column)
     rule = Rule.of(
-        profile, min_similarity, min_containment, keep, date_column, date_order, date_unit, chains=chains
+        profile,
+        min_similarity,
+        min_containment,
+        keep,
+        date_column,
+        date_order,
+        date_unit,
+        chains=chains,
+        partitions=partitions,
     )
     rows = InputRows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
     documents = read_documents(rows, rule)
-    answers, firsts = grouped_documents(documents, rows, rule)
+    answers, distinct = grouped_documents(documents, rows, rule)
     rejects = documents.where(F.col(REASON).isNotNull()).select(ID, REASON)
     return Deduplicated(
-        answers.drop(PLACE, APART), rejects, rows.kept(answers, count_column), (documents, firsts, answers)
+        answers.drop(PLACE, APART), rejects, rows.kept(answers, count_column), (documents, distinct, answers)
     )
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What matches, and what is kept. least: minimum similarity of texts, 0 if they are not compared."""
+    """What matches, and what is kept. least: minimum similarity of texts, 0 if they are not compared;
+    partitions: of shuffles, None to choose it."""
 
     criteria: MatchCriteria
     least: float
@@ -194,6 +209,7 @@ class Rule:
     preferred: Preference | None
     date_order: DateOrder | None
     chains: bool
+    partitions: int | None
 
     @classmethod
     def of(
@@ -207,13 +223,22 @@ class Rule:
         date_unit: DateUnit | None,
         *,
         chains: bool,
+        partitions: int | None,
     ) -> Self:
         """As the parameters of `dedup`. Raises UsageError."""
+        if partitions is not None and partitions < 1:
+            raise UsageError("must be at least 1", parameter="partitions")
         criteria, least = MatchCriteria.exact(profile, min_similarity)
         if min_containment is not None:
             criteria.require_containment(min_containment, least, chains=chains)
         preferred = preference(keep, date_column, date_order, date_unit)
-        return cls(criteria, least, min_containment, preferred, date_order, chains)
+        return cls(criteria, least, min_containment, preferred, date_order, chains, partitions)
+
+    def partitions_of(self, documents: DataFrame, count: int) -> int:
+        """Number of partitions for a shuffle of documents."""
+        columns = Columns.of(self.criteria.profile)
+        size = count * (8 * columns.words + columns.sketch_bytes + _ROW_BYTES)
+        return self.partitions or partitions_of(documents, size)
 
 
 def read_documents(rows: InputRows, rule: Rule) -> DataFrame:
@@ -221,7 +246,20 @@ def read_documents(rows: InputRows, rule: Rule) -> DataFrame:
     read = rows.read(values_of(rows.df, rows.text, rule.preferred) if rows.values is None else rows.values)
     criteria = rule.criteria
     found = fingerprinted(read, criteria.profile, verified_by(criteria))
-    return without_repeats(with_forms(found, rule.date_order)).persist()
+    found = with_forms(found, rule.date_order).persist()
+    ids = found.where(F.col(REASON).isNull()).groupBy(ID).count().where("count > 1").select(ID).persist()
+    count = ids.count()
+    if not count:
+        return found
+    # Only documents with such ids are shuffled.
+    repeated = F.broadcast(ids) if count <= _FEW else ids
+    several = found.join(repeated, ID, "left_semi").repartition(rule.partitions_of(found, 2 * count), ID)
+    others = found.join(repeated, ID, "left_anti")
+    documents = others.unionByName(without_repeats(several)).persist()
+    documents.count()
+    for frame in (found, ids):
+        frame.unpersist()
+    return documents
 
 
 def grouped_documents(documents: DataFrame, rows: InputRows, rule: Rule) -> tuple[DataFrame, DataFrame]:
@@ -231,11 +269,15 @@ def grouped_documents(documents: DataFrame, rows: InputRows, rule: Rule) -> tupl
     accepted = documents.where(F.col(REASON).isNull())
     accepted = accepted.withColumn(KEY, F.col(DIGEST) if rule.least else F.concat(*columns.names))
     order = [*most_preferred_first(accepted, rule.preferred), F.col(PLACE)]
-    number = F.row_number().over(Window.partitionBy(KEY).orderBy(*order))
-    most_preferred = accepted.withColumn(_NUMBER, number).where(F.col(_NUMBER) == 1).drop(_NUMBER)
-    firsts = with_components(most_preferred, rule.criteria, columns).persist()
-    grouped = _grouped(firsts, rows, rule, order)
-    return _answers(accepted, grouped, led_by_first=rule.preferred is None).persist(), firsts
+    partitions = rule.partitions_of(documents, documents.count())
+    # Documents with one key have one identity.
+    number = F.row_number().over(Window.partitionBy(IDENTITY, KEY).orderBy(*order))
+    by_identity = accepted.drop(REASON, PROBLEM).repartition(partitions, IDENTITY)
+    distinct = by_identity.withColumn(_NUMBER, number).where(F.col(_NUMBER) == 1).drop(_NUMBER).persist()
+    firsts = with_components(distinct, rule.criteria, columns, partitions, chosen=rule.partitions)
+    grouped = _grouped(firsts, rows, rule, order, partitions)
+    found = _answers(accepted, grouped, partitions, led_by_first=rule.preferred is None)
+    return found.persist(), distinct
 
 
 def _require_new(df: DataFrame, name: str) -> None:
@@ -249,7 +291,8 @@ def _require_new(df: DataFrame, name: str) -> None:
 @dataclass(frozen=True)
 class InputRows:
     """The rows of a DataFrame, and the columns they are read by. problem: why a row is rejected already;
-    values: to choose by, None for those of `values_of`."""
+    values: to choose by, None for those of `values_of`; chosen: the condition that the order of a row is in a
+    column, if orders are distinct and tasks can hold them."""
 
     df: DataFrame
     id: Column
@@ -257,6 +300,7 @@ class InputRows:
     order: list[Column]
     problem: Column | None = None
     values: list[Column] | None = None
+    chosen: Callable[[DataFrame], Column] | None = None
 
     @property
     def place(self) -> Column:
@@ -274,16 +318,30 @@ class InputRows:
             self.id.alias(ID), self.place.alias(PLACE), *known, *values, self.text.alias(TEXT)
         )
 
-    def texts(self, of: DataFrame) -> DataFrame:
-        """Distinct texts of some documents, by digest."""
-        everything = self.df.select(self.digest.alias(KEY), self.text.alias(TEXT))
-        return everything.join(of.select(KEY), KEY, "left_semi").dropDuplicates([KEY])
+    def texts(self, of: DataFrame, partitions: int) -> DataFrame:
+        """Distinct texts of some documents, by digest, and few others."""
+        held = self.df.sparkSession.sparkContext.broadcast(HashBits.of_digests(of.select(KEY)))
 
-    def kept(self, answers: DataFrame, count_column: str | None) -> DataFrame:
+        def wanted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in filter(len, batches):
+                yield batch.filter(pa.array(held.value.contain(hashes_of(batch.column(KEY)))))
+
+        # As bytes, since Arrow would refuse strings that are not UTF-8.
+        every = self.df.where(self.digest.isNotNull())
+        every = every.select(self.digest.alias(KEY), self.text.cast("binary").alias(TEXT))
+        found = every.mapInArrow(guarded(wanted), every.schema).repartition(partitions, KEY)
+        return found.withColumn(TEXT, F.col(TEXT).cast("string")).dropDuplicates([KEY])
+
+    def kept(
+        self, answers: DataFrame, count_column: str | None, seen: Observation | None = None
+    ) -> DataFrame:
         """The rows of the DataFrame that are their own representatives. count_column: a new one, for the
-        number of documents that each stands for."""
+        number of documents that each stands for; seen: of all rows that are read for it."""
         its_own = F.col(ID) == F.col(REPRESENTATIVE)
-        rows = self.df.withColumn(_OWN_PLACE, self.place)
+        read = self.df if seen is None else self.df.observe(seen, *counted_rows(self.id, *self.order))
+        if count_column is None and self.chosen is not None:
+            return read.where(self.chosen(answers.where(its_own).select(F.col(PLACE)[ORDER].alias(ORDER))))
+        rows = read.withColumn(_OWN_PLACE, self.place)
         if count_column is None:
             places = answers.where(its_own).select(F.col(PLACE).alias(_OWN_PLACE))
             found = rows.join(places, _OWN_PLACE, "left_semi")
@@ -294,18 +352,35 @@ class InputRows:
         return found.dropDuplicates([_OWN_PLACE]).drop(_OWN_PLACE)
 
 
-def _grouped(firsts: DataFrame, rows: InputRows, rule: Rule, order: list[Column]) -> DataFrame:
+def counted_rows(document: Column, order: Column) -> list[Column]:
+    """Aggregates of all rows that are equal if an input is read again and has not changed."""
+    return [F.count("*").alias("rows"), F.bit_xor(F.xxhash64(document, order)).alias("hashes")]
+
+
+def require_same_rows(seen: Observation, documents: DataFrame) -> None:
+    """Raise BadInput if what was seen when an input was read again is not what was read first."""
+    first = documents.agg(*counted_rows(F.col(ID), F.col(PLACE)[ORDER])).head()
+    if first is None or seen.get != first.asDict():
+        raise changed_input()
+
+
+def changed_input() -> BadInput:
+    return BadInput("the input changed while it was read: run the job again")
+
+
+def _grouped(
+    firsts: DataFrame, rows: InputRows, rule: Rule, order: list[Column], partitions: int
+) -> DataFrame:
     """Representative of each document, with distance, similarity and containment, and if it is apart."""
     criteria, least, min_containment = rule.criteria, rule.least, rule.min_containment
-    sizes = firsts.groupBy(COMPONENT).count().where("count > 1").select(COMPONENT)
-    several = firsts.join(sizes, COMPONENT, "left_semi")
+    several = firsts.where(TOGETHER)
     if least:
-        several = several.join(rows.texts(several), KEY)
-    by_component = several.repartition(COMPONENT).sortWithinPartitions(COMPONENT, *order)
-    needed = by_component.drop(PLACE, IDENTITY, REASON, PROBLEM, NUMBER, INTEGER, FORM, WORDS)
+        several = several.repartition(partitions, KEY).join(rows.texts(several, partitions), KEY)
+    by_component = several.repartition(partitions, COMPONENT).sortWithinPartitions(COMPONENT, *order)
+    needed = by_component.drop(PLACE, IDENTITY, NUMBER, INTEGER, FORM, WORDS, TOGETHER)
     tells_similarity = bool(least) or criteria.chosen.sketching is not None
     similarity = F.lit(1.0 if tells_similarity else None).cast("double")
-    alone = firsts.join(sizes, COMPONENT, "left_anti").select(
+    alone = firsts.where(~F.col(TOGETHER)).select(
         KEY,
         F.col(ID).alias(REPRESENTATIVE),
         F.lit(0).alias(DISTANCE),
@@ -319,11 +394,13 @@ def _grouped(firsts: DataFrame, rows: InputRows, rule: Rule, order: list[Column]
     return needed.mapInArrow(guarded(work), GROUPED).unionByName(alone)
 
 
-def _answers(accepted: DataFrame, grouped: DataFrame, *, led_by_first: bool) -> DataFrame:
+def _answers(accepted: DataFrame, grouped: DataFrame, partitions: int, *, led_by_first: bool) -> DataFrame:
     """A row for each document, with its place in the input."""
-    found = accepted.select(ID, PLACE, KEY).join(grouped, KEY).drop(KEY)
+    by_key = accepted.select(ID, PLACE, KEY).repartition(partitions, KEY)
+    found = by_key.join(grouped.repartition(partitions, KEY), KEY).drop(KEY)
     if led_by_first:
         return found.withColumn(GROUP, F.col(REPRESENTATIVE))
+    found = found.repartition(partitions, REPRESENTATIVE)
     names = found.groupBy(REPRESENTATIVE).agg(F.min_by(ID, PLACE).alias(GROUP))
     named = found.join(names, REPRESENTATIVE)
     return named.select(ID, PLACE, REPRESENTATIVE, DISTANCE, SIMILARITY, CONTAINMENT, APART, GROUP)

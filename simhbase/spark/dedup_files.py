@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 
 from simhbase.corpus.outputs.files import Duplicate, duplicate_line, reject_line
@@ -34,8 +34,10 @@ from simhbase.spark.dedup import (
     REPRESENTATIVE,
     SIMILARITY,
     Rule,
+    changed_input,
     grouped_documents,
     read_documents,
+    require_same_rows,
 )
 from simhbase.spark.failures import raised_clearly
 from simhbase.spark.files import PLACE as HIDDEN
@@ -63,6 +65,7 @@ def dedup_files(
     date_order: DateOrder | None = None,
     date_unit: DateUnit | None = None,
     chains: bool = False,
+    partitions: int | None = None,
     unique: str | None = None,
     duplicates: str | None = None,
     rejects: str | None = None,
@@ -73,7 +76,8 @@ def dedup_files(
     watcher: Watcher = NULL_WATCHER,
 ) -> DedupReport:
     """Find near-duplicates in files, as `simhbase.dedup` does, with the same lists: see there for the
-    parameters that have the same names. Documents are in the order of the files and their lines.
+    parameters that have the same names. Documents are in the order of the files and their lines. partitions:
+    as of `dedup`.
 
     inputs: files, folders or globs of any file system that Spark reads, of JSON lines (also in .gz and .bz2)
     or Parquet. options: format, id_field, id_prefix, text_field, html, max_record_bytes.
@@ -92,7 +96,15 @@ def dedup_files(
     if count_field is not None and unique is None:
         raise UsageError("needs a folder of unique documents", parameter="count_field")
     rule = Rule.of(
-        profile, min_similarity, min_containment, keep, date_field, date_order, date_unit, chains=chains
+        profile,
+        min_similarity,
+        min_containment,
+        keep,
+        date_field,
+        date_order,
+        date_unit,
+        chains=chains,
+        partitions=partitions,
     )
     with raised_clearly(), showing_tasks(session, watcher):
         outputs.require(inputs)
@@ -103,36 +115,31 @@ def dedup_files(
         documents = read_documents(rows, rule)
         counts, tallies = counted_documents(documents, files, Rejects(None, max_rejects, watcher))
         watcher.note(f"read {counts.used + counts.rejected:,} documents, rejected {counts.rejected:,}")
-        answers, firsts = grouped_documents(documents, rows, rule)
+        answers, distinct = grouped_documents(documents, rows, rule)
         made = _report(answers, files, counts, tallies)
         watcher.note(f"found {made.duplicates:,} duplicates in {made.group_count:,} groups")
         with outputs.written():
-            kept = rows.kept(answers, None if count_field is None else _COUNT)
-            _write_lists(outputs, files, documents, answers, kept, count_field)
+            _write_lists(outputs, files, documents, answers)
+            if unique is not None:
+                seen = Observation()
+                kept = rows.kept(answers, None if count_field is None else _COUNT, seen)
+                write_unique(outputs, files, kept, count_field)
+                require_same_rows(seen, documents)
             made = replace(made, seconds=round(monotonic() - start, 3))
             if report is not None:
                 outputs.write("report", report_as_json(asdict(made)) + b"\n")
-        for frame in (documents, answers, firsts):
+        for frame in (documents, answers, distinct):
             frame.unpersist()
     for warning in warnings_of(made.sources):
         watcher.note(warning)
     return made
 
 
-def _write_lists(
-    outputs: Outputs,
-    files: Files,
-    documents: DataFrame,
-    answers: DataFrame,
-    kept: DataFrame,
-    count_field: str | None,
-) -> None:
+def _write_lists(outputs: Outputs, files: Files, documents: DataFrame, answers: DataFrame) -> None:
     if "duplicates" in outputs.paths:
         _duplicates(answers, files).write.text(outputs.part("duplicates"))
     if "rejects" in outputs.paths:
         reject_lines(documents, files).write.text(outputs.part("rejects"))
-    if "unique" in outputs.paths:
-        write_unique(outputs, files, kept, count_field)
 
 
 def write_unique(outputs: Outputs, files: Files, kept: DataFrame, count_field: str | None = None) -> None:
@@ -246,6 +253,8 @@ def _report(
     apart = F.count_if(F.col(APART) & is_kept)
     totals = answers.agg(F.count("*"), F.count_if(is_kept), led, apart).head() or (0, 0, 0, 0)
     documents, unique, groups, apart_count = totals
+    if documents != counts.used:  # a text was not there again
+        raise changed_input()
     sizes = answers.groupBy(GROUP).agg(F.count("*").alias(_COUNT), F.min(_PLACE_ORDER).alias(_AT))
     largest = sizes.where(F.col(_COUNT) > 1).orderBy(F.desc(_COUNT), _AT).limit(LARGEST).collect()
     source = F.shiftright(_PLACE_ORDER, SOURCE_SHIFT)

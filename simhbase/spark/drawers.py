@@ -1,8 +1,9 @@
 """Joins fingerprints by drawers: pairs that match, and connected components.
 
 Hashes of the drawers of all fingerprints are counted first. Then fingerprints are sent to those of their
-drawers that others share. A shuffle collects the members of a drawer, and NumPy compares many drawers at a
-time. A pair that shares several drawers is listed for the first of them.
+drawers that others share: to find components, once to each task, with all of their drawers there. A shuffle
+collects the members of a drawer, and NumPy compares many drawers at a time. A pair that shares several
+drawers is listed for the first of them.
 
 The driver computes components. It only needs enough edges to connect them: at most one per fingerprint and
 task. So in a drawer of many members, most are compared with a few that they are near.
@@ -13,15 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count as numbers
 from typing import Self
 
+import mmh3
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import Broadcast
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     DoubleType,
     IntegerType,
@@ -41,15 +45,16 @@ from simhbase.fingerprint.sketches import mismatches_of
 from simhbase.process.slices import Numbers
 from simhbase.profile.profile import Profile
 from simhbase.spark.fingerprints import FINGERPRINT, IDENTITY, Columns, at_borders, binary, fixed
-from simhbase.spark.guard import guarded
+from simhbase.spark.guard import Work, guarded
+from simhbase.spark.hash_bits import HashBits
 
 MOST_MEMBERS = 1 << 13  # of a drawer compared in one piece, each with each: 33 million comparisons
 ROWS_AT_ONCE = 1 << 16  # rows of drawers compared together
 CROWDED = 512  # members of a drawer from which on not all near pairs of it are looked for
-DRAWER = "drawer"  # its hash
+DRAWER, LABEL = "drawer", "label"  # its hash; of a partition
 PIECE = ("table", DRAWER, "cell")
 MOST_EDGES = 25_000_000  # each takes 100 bytes of the driver's memory; Spark collects 1 GiB by default
-COMPONENT = "component"
+COMPONENT, TOGETHER = "component", "together"  # together: others are in its component
 LEFT, RIGHT = "left", "right"
 PARTITION_BYTES = 64 << 20
 _DRAWER_BYTES = 16  # of a row, beside a fingerprint
@@ -57,7 +62,6 @@ _EDGES_A_ROW = 1 << 20
 _HASH_BYTES = 5  # of a drawer: of a billion, one in a thousand shares its hash with another
 _UPPER = np.uint64((1 << 64) - (1 << (64 - 8 * _HASH_BYTES)))
 _GROUPS_A_PARTITION = 8  # of hashes of drawers, so that partitions get about as many
-_BITS_A_DRAWER, _MOST_BITS = 128, 30  # of the set of shared drawers: at most 128 MB in each task
 _FILED = [
     StructField("table", IntegerType()),
     StructField(DRAWER, LongType()),
@@ -110,7 +114,7 @@ def pairs(
             for near in _first_mates(rows, some, scheme, bounds):
                 yield pa.RecordBatch.from_arrays(_pair_arrays(some, near, scheme, columns), schema.names)
 
-    drawers = _Drawers.of(members, count, scheme, columns)
+    drawers = _Drawers.of(members, count, scheme, columns, None)
     return drawers.pieces().mapInArrow(guarded(paired), schema)
 
 
@@ -128,11 +132,11 @@ def _pair_arrays(
 
 @dataclass(frozen=True)
 class _Shared:
-    """The drawers of two or more fingerprints, as bits by hashes of their names (so that it may seem to
-    contain others). rows: their members together; large: uint64 (m,), ascending, hashes of those of more than
-    MOST_MEMBERS; parts: int64 (m,), in how many parts these are compared."""
+    """The drawers of two or more fingerprints. names: hashes of their names; rows: their members together;
+    large: uint64 (m,), ascending, hashes of those of more than MOST_MEMBERS; parts: int64 (m,), in how many
+    parts these are compared."""
 
-    bits: NDArray[np.uint8]
+    names: HashBits
     rows: int
     large: NDArray[np.uint64]
     parts: NDArray[np.int64]
@@ -143,13 +147,11 @@ class _Shared:
         found = counted.persist()
         try:
             count = found.agg(F.coalesce(F.sum(F.length("hashes") / 8), F.lit(0.0))).head() or (0,)
-            width = min(max(int(count[0] * _BITS_A_DRAWER).bit_length(), 3), _MOST_BITS)
-            bits = np.zeros(1 << (width - 3), np.uint8)
+            names = HashBits.of_size(int(count[0]))
             rows, large, sizes = 0, [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
             for row in found.toLocalIterator():
                 hashes, counts = np.frombuffer(row.hashes, np.uint64), np.frombuffer(row.sizes, np.int64)
-                places = hashes >> np.uint64(64 - width)
-                np.bitwise_or.at(bits, places >> np.uint64(3), _bit_of(places))
+                names.add(hashes)
                 rows += int(counts.sum())
                 large.append(hashes[counts > MOST_MEMBERS])
                 sizes.append(counts[counts > MOST_MEMBERS])
@@ -157,12 +159,7 @@ class _Shared:
             found.unpersist()
         all_large, all_sizes = np.concatenate(large), np.concatenate(sizes)
         order = np.argsort(all_large)
-        return cls(bits, rows, all_large[order], -(-2 * all_sizes[order] // MOST_MEMBERS))
-
-    def contain(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        places = hashes >> np.uint64(65 - self.bits.size.bit_length() - 3)
-        found: NDArray[np.bool_] = (self.bits[places >> np.uint64(3)] & _bit_of(places)) != 0
-        return found
+        return cls(names, rows, all_large[order], -(-2 * all_sizes[order] // MOST_MEMBERS))
 
     def parts_of(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
         """In how many parts drawers are compared: int32 (n,)."""
@@ -192,10 +189,6 @@ def _unpacked(packed: bytes) -> NDArray[np.uint64]:
     return np.pad(upper, ((0, 0), (0, 8 - _HASH_BYTES))).view(">u8")[:, 0].astype(np.uint64)
 
 
-def _bit_of(places: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    return np.uint8(1) << (places & np.uint64(7)).astype(np.uint8)
-
-
 def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows with hashes of drawers -> one row with the hashes that occur twice, and how often they occur."""
     held = [_unpacked(each) for rows in batches for each in rows.column("hashes").to_pylist()]
@@ -207,10 +200,20 @@ def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(arrays, ["hashes", "sizes"])
 
 
-def _partitions(frame: DataFrame, size: int) -> int:
+def partitions_of(frame: DataFrame, size: int) -> int:
     """Number of partitions for a shuffle of so many bytes: a task for each core, and more if one would get
     more than PARTITION_BYTES. (The session's number is for all of its jobs, large and small.)"""
     return max(frame.sparkSession.sparkContext.defaultParallelism, -(-size // PARTITION_BYTES))
+
+
+def _labels(partitions: int) -> NDArray[np.int32]:
+    """For each partition a number that Spark's hash sends there."""
+    found: dict[int, int] = {}
+    for label in numbers():
+        found.setdefault(mmh3.hash(label.to_bytes(4, "little"), 42) % partitions, label)
+        if len(found) == partitions:
+            return np.array([found[each] for each in range(partitions)], np.int32)
+    raise AssertionError
 
 
 @dataclass(frozen=True)
@@ -224,10 +227,10 @@ class _Drawers:
     partitions: int
 
     @classmethod
-    def of(cls, members: DataFrame, count: int, scheme: Scheme, columns: Columns) -> Self:
+    def of(cls, members: DataFrame, count: int, scheme: Scheme, columns: Columns, given: int | None) -> Self:
         """Count the members of all drawers: hashes of their names are shuffled, without fingerprints. count:
-        of members."""
-        partitions = _partitions(members, count * scheme.tables * _HASH_BYTES)
+        of members; given: number of partitions, None to choose it."""
+        partitions = given or partitions_of(members, count * scheme.tables * _HASH_BYTES)
         groups = partitions * _GROUPS_A_PARTITION
 
         def named(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -249,12 +252,41 @@ class _Drawers:
         shared = _Shared.of(counted)
         size = shared.rows * (8 * columns.words + columns.sketch_bytes + _DRAWER_BYTES)
         held = members.sparkSession.sparkContext.broadcast(shared)
-        return cls(members, scheme, columns, held, _partitions(members, size))
+        return cls(members, scheme, columns, held, given or partitions_of(members, size))
 
     def whole(self) -> DataFrame:
-        """The fingerprints in each drawer that others share (and some more, by chance), sorted by drawer."""
-        rows = self._filed().select(DRAWER, *self.columns.names)
-        return rows.repartition(self.partitions, DRAWER).sortWithinPartitions(DRAWER)
+        """The fingerprints in each drawer that others share (and some more, by chance), sorted by drawer.
+        Each is sent once to each partition, with its drawers there."""
+        fields = [StructField(LABEL, IntegerType()), StructField(DRAWER, ArrayType(LongType()))]
+        sent = self.members.mapInArrow(guarded(self._sent()), StructType([*fields, *self.columns.fields]))
+        rows = sent.repartition(self.partitions, LABEL).select(
+            F.explode(DRAWER).alias(DRAWER), *self.columns.names
+        )
+        return rows.sortWithinPartitions(DRAWER)
+
+    def _sent(self) -> Work:
+        """Rows with all shared drawers that a fingerprint has in a partition."""
+        scheme, columns, shared, labels = self.scheme, self.columns, self.shared, _labels(self.partitions)
+
+        def sent(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in filter(len, batches):
+                fingerprints = columns.read(batch)
+                segments = scheme.segments(fingerprints)
+                hashes = np.stack([_hashes(each, segments[:, each]) for each in range(segments.shape[1])])
+                table, row = np.nonzero(shared.value.names.contain(hashes))
+                drawers = hashes[table, row]
+                target = row * len(labels) + (drawers >> np.uint64(32)).astype(np.int64) % len(labels)
+                order = np.argsort(target, kind="stable")
+                targets, begins = np.unique(target[order], return_index=True)
+                listed = pa.ListArray.from_arrays(
+                    pa.array(np.append(begins, len(order)), pa.int32()),
+                    pa.array(drawers[order].view(np.int64)),
+                )
+                rows, partition = np.divmod(targets, len(labels))
+                arrays = [pa.array(labels[partition]), listed, *columns.arrays(fingerprints[rows])]
+                yield pa.RecordBatch.from_arrays(arrays, [LABEL, DRAWER, *columns.names])
+
+        return sent
 
     def pieces(self) -> DataFrame:
         """The same in pieces. A large drawer is split into parts, and each pair of parts is compared in one
@@ -280,7 +312,7 @@ class _Drawers:
                 segments = scheme.segments(fingerprints)
                 for table in range(segments.shape[1]):
                     hashes = _hashes(table, segments[:, table])
-                    there = np.flatnonzero(shared.value.contain(hashes))
+                    there = np.flatnonzero(shared.value.names.contain(hashes))
                     arrays = [
                         pa.array(np.full(len(there), table, np.int32)),
                         pa.array(hashes[there].view(np.int64)),
@@ -325,21 +357,30 @@ def _numbered(rows: pa.Table, names: Sequence[str]) -> NDArray[np.uint32]:
 
 
 def with_components(
-    documents: DataFrame, criteria: MatchCriteria, columns: Columns, joined: DataFrame | None = None
+    documents: DataFrame,
+    criteria: MatchCriteria,
+    columns: Columns,
+    partitions: int,
+    *,
+    chosen: int | None = None,
+    joined: DataFrame | None = None,
 ) -> DataFrame:
-    """Add the connected component of each document. joined: further pairs of identities that belong together,
-    in columns LEFT and RIGHT. Raises SimhbaseError for more than MOST_EDGES edges."""
+    """Add the connected component of each document, and if others are in it. documents: repartitioned by
+    identity, to so many partitions; chosen: number for drawers, None to choose it; joined: further pairs of
+    identities that belong together, in columns LEFT and RIGHT. Raises SimhbaseError for more than MOST_EDGES
+    edges."""
     members = documents.dropDuplicates([IDENTITY]).select(*columns.names).persist()
-    scheme = criteria.scheme(members.count())
-    edges = _edges(members, scheme, criteria, columns)
+    edges = _edges(members, members.count(), criteria, columns, chosen)
     members.unpersist()
     if joined is not None:
         words = edges.shape[-1]
         of_joined = joined.mapInArrow(guarded(partial(_spanning_of_pairs, words=words)), "edges binary")
         edges = np.concatenate([edges, _collected(of_joined, words)])
-    mapping = _mapping(documents.sparkSession, edges)
-    component = F.coalesce(COMPONENT, IDENTITY)
-    return documents.join(mapping, IDENTITY, "left").withColumn(COMPONENT, component)
+    mapping = _mapping(documents.sparkSession, edges).repartition(partitions, IDENTITY)
+    is_shared = F.count("*").over(Window.partitionBy(IDENTITY)) > 1
+    found = documents.join(mapping, IDENTITY, "left")
+    marked = found.withColumn(TOGETHER, F.col(COMPONENT).isNotNull() | is_shared)
+    return marked.withColumn(COMPONENT, F.coalesce(COMPONENT, IDENTITY))
 
 
 def verified_by(criteria: MatchCriteria) -> SketchParameters | None:
@@ -348,11 +389,11 @@ def verified_by(criteria: MatchCriteria) -> SketchParameters | None:
 
 
 def _edges(
-    members: DataFrame, scheme: Scheme, criteria: MatchCriteria, columns: Columns
+    members: DataFrame, count: int, criteria: MatchCriteria, columns: Columns, chosen: int | None
 ) -> NDArray[np.uint64]:
     """Edges between identities that connect all matches, but far fewer than there are: uint64
     (m, 2, words)."""
-    verified, bounds = verified_by(criteria), criteria.bounds
+    verified, bounds, scheme = verified_by(criteria), criteria.bounds, criteria.scheme(count)
 
     def spanning(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows with the bytes of edges."""
@@ -365,7 +406,7 @@ def _edges(
                 root = merge_components(root, values.inverse[left], values.inverse[right])
             yield _edges_of(root, named, values)
 
-    drawers = _Drawers.of(members, members.count(), scheme, columns)
+    drawers = _Drawers.of(members, count, scheme, columns, chosen)
     found = drawers.whole().mapInArrow(guarded(spanning), "edges binary")
     try:
         return _collected(found, 2 if verified else columns.words)

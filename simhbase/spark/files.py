@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import unquote
 
+import numpy as np
 import orjson
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 
@@ -44,6 +46,7 @@ _MOST_FILES = 1 << (63 - _LINE_BITS - _PART_BITS)
 _PATH, _BEGIN = "path", "begin"
 
 
+_PARTS = (1 << _PART_BITS) - 1
 SOURCE_SHIFT = _LINE_BITS + _PART_BITS  # bits of a place below the number of the file
 
 
@@ -59,6 +62,52 @@ def line_of(place: int) -> int:
 
 def _place(source: int, line: int, part: int = 0) -> int:
     return ((source << _LINE_BITS | line) << _PART_BITS) | min(part, (1 << _PART_BITS) - 1)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """A set of places. lines: by the number of a file, a bit for each line; others: of further objects joined
+    on a line."""
+
+    lines: Mapping[int, bytes]
+    others: frozenset[int]
+
+    @classmethod
+    def of(cls, places: DataFrame) -> Self:
+        """places: one column."""
+
+        def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                some = pa.array([batch.column(0).to_numpy().tobytes()], pa.binary())
+                yield pa.RecordBatch.from_arrays([some], ["places"])
+
+        bits: dict[int, NDArray[np.uint8]] = {}
+        others = set[int]()
+        for row in places.mapInArrow(guarded(packed), "places binary").toLocalIterator():
+            every = np.frombuffer(row.places, np.int64)
+            first = every[every & _PARTS == 0]
+            others.update(every[every & _PARTS != 0].tolist())
+            for source in np.unique(first >> SOURCE_SHIFT).tolist():
+                lines = (first[first >> SOURCE_SHIFT == source] >> _PART_BITS) & ((1 << _LINE_BITS) - 1)
+                known = bits.get(source, np.zeros(0, np.uint8))
+                if (size := int(lines.max()) // 8 + 1) > len(known):
+                    known = np.pad(known, (0, max(size, 2 * len(known)) - len(known)))
+                np.bitwise_or.at(known, lines >> 3, np.uint8(1) << (lines & 7).astype(np.uint8))
+                bits[source] = known
+        return cls({source: each.tobytes() for source, each in bits.items()}, frozenset(others))
+
+    def __contains__(self, place: object) -> bool:
+        assert isinstance(place, int)
+        if place & _PARTS:
+            return place in self.others
+        line, bits = line_of(place), self.lines.get(source_of(place), b"")
+        return line >> 3 < len(bits) and bool(bits[line >> 3] >> (line & 7) & 1)
+
+
+def _among(places: DataFrame) -> Column:
+    """True for rows whose place is in a column, which all tasks hold."""
+    held = places.sparkSession.sparkContext.broadcast(_Places.of(places))
+    return F.udf(lambda place: place in held.value, "boolean")(F.col(PLACE))
 
 
 @dataclass(frozen=True)
@@ -121,14 +170,15 @@ class Files:
                 )
             df = self._table(_reader(session).parquet(*self.given))
             order = [F.col(PLACE).alias(ORDER)]
-            return InputRows(df, id_of(df, options.id_field), text_of(df, options.text_field), order)
+            document, text = id_of(df, options.id_field), text_of(df, options.text_field)
+            return InputRows(df, document, text, order, chosen=_among)
         df = self._lines(_reader(session).text(list(self.given)), options, count_field)
         values: list[Column] | None = None
         if preferred is not None and preferred.field is not None:
             values = [F.nullif(F.col(VALUE), F.lit("")).alias(WORDS)]
         text = F.col("text").cast("string")
         order = [F.col(PLACE).alias(ORDER)]
-        return InputRows(df, F.col("id").cast("string"), text, order, F.col(PROBLEM), values)
+        return InputRows(df, F.col("id").cast("string"), text, order, F.col(PROBLEM), values, _among)
 
     def _table(self, df: DataFrame) -> DataFrame:
         numbers = [(uri, number) for number, uri in enumerate(self.uris)]

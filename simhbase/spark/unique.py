@@ -62,7 +62,7 @@ from simhbase.spark.dedup import (
     order_of,
     without_repeats,
 )
-from simhbase.spark.drawers import COMPONENT, LEFT, RIGHT, verified_by, with_components
+from simhbase.spark.drawers import COMPONENT, LEFT, RIGHT, partitions_of, verified_by, with_components
 from simhbase.spark.fingerprints import (
     ID,
     IDENTITY,
@@ -85,6 +85,7 @@ OUTGROWN = (
 _OLD, _MATCHES, _IN_FULL, _TRUNCATED = "old", "matches", "in_full", "truncated"
 _OUTDATED, _OUTGROWN = "outdated", "outgrown"
 _LOOKED_UP_AT_ONCE = 2048  # texts
+_ROW_BYTES = 256  # of a document with its matches, beside its fingerprint
 _HASH = np.dtype(np.int64)
 
 log = logger(__name__)
@@ -281,11 +282,15 @@ class _Job:
         returning = _hashes(accepted.where(F.col(_OLD).isNotNull()))
         today = documents.sparkSession.sparkContext.broadcast(returning)
         stack.callback(today.destroy)
-        looked_up = _mapped(accepted, partial(store.with_matches, returning=today), _LOOKED_UP).persist()
-        stack.callback(looked_up.unpersist)
         columns = Columns.of(self.index.profile)
-        together = with_components(looked_up, self.criteria, columns, _near_old_texts(looked_up))
-        ordered = together.repartition(COMPONENT).sortWithinPartitions(COMPONENT, PLACE)
+        size = documents.count() * (8 * columns.words + columns.sketch_bytes + _ROW_BYTES)
+        partitions = partitions_of(documents, size)
+        looked_up = _mapped(accepted, partial(store.with_matches, returning=today), _LOOKED_UP)
+        looked_up = looked_up.repartition(partitions, IDENTITY).persist()
+        stack.callback(looked_up.unpersist)
+        joined = _near_old_texts(looked_up)
+        together = with_components(looked_up, self.criteria, columns, partitions, joined=joined)
+        ordered = together.repartition(partitions, COMPONENT).sortWithinPartitions(COMPONENT, PLACE)
         known_problems = [PROBLEM] if PROBLEM in documents.columns else []
         chosen = [PLACE, ID, *known_problems, *columns.names, _OLD]
         schema = StructType([*documents.select(chosen).schema.fields, *_DECIDED])

@@ -95,9 +95,10 @@ def test_a_kept_row_has_its_columns_and_says_how_many_it_stands_for(spark):
     one, other = texts(2)
     rows = [(n, n, one if n % 3 else other, "") for n in range(7)] + [(7, 7, "Yes", ""), (1, 1, one, "")]
     df = spark.createDataFrame(rows, "n long, id int, text string, date string")
-    found = jobs.dedup(df, keep="-n", count_column="representative")
+    found = jobs.dedup(df, keep="-n", count_column="representative", partitions=3)
     assert sorted((row.id, row.representative) for row in found.unique.collect()) == [(0, 3), (1, 4)]
     assert found.unique.dtypes == [*df.dtypes, ("representative", "bigint")]
+    assert found.documents.rdd.getNumPartitions() == 3
     found.unpersist()
     with pytest.raises(UsageError, match=r"^count_column: there is a column 'DATE' already"):
         jobs.dedup(df, count_column="DATE")
@@ -176,7 +177,7 @@ def mixed(tmp_path_factory) -> Path:
         pytest.param({}, {}, 1, marks=FULL),
         pytest.param({"k": 8}, {"chains": True, "keep": "longest"}, 9, marks=FULL),
         pytest.param(
-            {"scheme": "minhash", "threshold": "0.52-0.7"}, {"keep": "newest"}, 3, marks=pytest.mark.full
+            {"scheme": "minhash", "threshold": "0.52-0.7"}, {"keep": "date"}, 3, marks=pytest.mark.full
         ),
         pytest.param(
             {"bits": 128, "k": 6, "layout": "8x2"},
@@ -262,6 +263,12 @@ def test_all_pairs_are_found_once_also_in_drawers_that_are_compared_in_pieces(sp
     }
 
 
+def test_each_label_is_sent_to_a_partition_of_its_own(spark):
+    labels = drawers._labels(7).tolist()
+    frame = spark.createDataFrame([(label,) for label in labels], "label int")
+    assert [row[0] for row in frame.select(F.pmod(F.hash("label"), F.lit(7))).collect()] == list(range(7))
+
+
 def test_pairs_by_a_profile_with_sketches_need_them(spark):
     with pytest.raises(UsageError, match="no column 'sketch'"):
         jobs.pairs(of_numbers(spark, [1, 2]))
@@ -329,6 +336,7 @@ def test_fingerprints_are_those_of_the_profile_and_rejects_say_why(spark, parame
         ({"keep": "tags"}, "only texts and numbers can be compared"),
         ({"keep": "newest"}, "no column 'date'"),
         ({"profile": {"k": 9, "layout": "5x2"}}, "k = 9"),
+        ({"partitions": 0}, "must be at least 1"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything_is_read(spark, options, said):

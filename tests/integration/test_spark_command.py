@@ -13,14 +13,19 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812  # the usual name
 
 import simhbase
 from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.record import InputOptions
 from simhbase.corpus.rejects import TooManyRejects
 from simhbase.deduplication.report import DedupReport
 from simhbase.errors import BadInput, OutputFailed, UsageError
+from simhbase.spark.dedup import PLACE, REPRESENTATIVE, require_same_rows
 from simhbase.spark.dedup_files import dedup_files
 from simhbase.spark.files import Files
+from simhbase.spark.fingerprints import ID
 from simhbase.spark.folders import Outputs
 from tests.command_line import environment, run, texts, write_lines
 from tests.examples import ROOT
@@ -28,6 +33,7 @@ from tests.examples import ROOT
 pytestmark = pytest.mark.spark
 
 
+JSON_LINES = InputOptions(format="jsonl", whole_rows=True)
 OUTPUTS = ("unique", "duplicates", "rejects", "report")
 
 
@@ -136,6 +142,26 @@ def test_a_record_that_has_the_field_of_counts_is_refused(spark, tmp_path, corpu
     with pytest.raises(BadInput, match="has a field 'day' already"):
         dedup_files(spark, [str(corpus)], unique=str(tmp_path / "unique"), count_field="day")
     assert {path.name for path in tmp_path.iterdir()} == {"corpus"}
+
+
+def test_files_that_change_before_they_are_read_again_are_noticed(spark, corpus):
+    rows = Files.find(spark, [str(corpus)], None).rows(spark, JSON_LINES, None, None)
+    documents = rows.df.select(rows.id.alias(ID), rows.place.alias(PLACE)).persist()
+    chosen = documents.where(F.col(ID).startswith("0-") | (F.col(ID) == "j2"))
+    kept = chosen.withColumn(REPRESENTATIVE, F.col(ID))
+
+    def read_again() -> list[str]:
+        seen = Observation()
+        found = [row.id.decode() for row in rows.kept(kept, None, seen).collect()]
+        require_same_rows(seen, documents)
+        return found
+
+    assert sorted(read_again()) == ["0-0", "0-1", "0-1", *(f"0-{number}" for number in range(2, 8)), "j2"]
+    lines = (corpus / "a.jsonl").read_text()
+    (corpus / "a.jsonl").write_text(lines.replace('"1-3"', '"9-9"'))
+    with pytest.raises(BadInput, match="the input changed while it was read"):
+        read_again()
+    documents.unpersist()
 
 
 def test_outputs_get_their_names_together(spark, tmp_path, monkeypatch):
