@@ -53,7 +53,7 @@ from simhbase.spark.dedup import DIGEST, KEY, PLACE, InputRows, without_repeats
 from simhbase.spark.dedup_files import counted_documents, reject_lines, report_as_json, showing_tasks
 from simhbase.spark.drawers import verified_by
 from simhbase.spark.failures import raised_clearly
-from simhbase.spark.files import SOURCE_SHIFT, Files
+from simhbase.spark.files import Files
 from simhbase.spark.fingerprints import (
     FINGERPRINT,
     ID,
@@ -67,6 +67,7 @@ from simhbase.spark.fingerprints import (
 )
 from simhbase.spark.folders import Outputs
 from simhbase.spark.guard import guarded
+from simhbase.spark.places import SOURCE_SHIFT
 from simhbase.spark.unique import serialized, unpacked
 from simhbase.stores import backend
 

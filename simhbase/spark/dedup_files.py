@@ -41,10 +41,11 @@ from simhbase.spark.dedup import (
 )
 from simhbase.spark.failures import raised_clearly
 from simhbase.spark.files import PLACE as HIDDEN
-from simhbase.spark.files import ROW, SOURCE_SHIFT, Files, counted, line_of, source_of
+from simhbase.spark.files import ROW, Files, counted
 from simhbase.spark.fingerprints import ID, PROBLEM, REASON
 from simhbase.spark.folders import Outputs
 from simhbase.spark.guard import guarded
+from simhbase.spark.places import SOURCE_SHIFT, line_of, source_of
 
 _COUNT, _KEPT_AT, _AT = "__simhbase_count", "kept_at", "at"
 _PLACE_ORDER = f"{PLACE}.order"

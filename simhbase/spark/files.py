@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import unquote
 
-import numpy as np
 import orjson
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
+from pyspark.sql.pandas.functions import pandas_udf
 
 from simhbase.corpus.folders import printable
 from simhbase.corpus.names import format_of
@@ -36,78 +36,25 @@ from simhbase.process.machine import usable_threads
 from simhbase.spark.dedup import ORDER, WORDS, InputRows
 from simhbase.spark.fingerprints import PROBLEM, id_of, text_of
 from simhbase.spark.guard import guarded
+from simhbase.spark.places import LINE_BITS, MOST_FILES, MOST_ON_LINE, PART_BITS, Places, place_of
 
 FORMATS: tuple[Format, ...] = ("jsonl", "parquet")
 PLACE, VALUE, ROW = "__simhbase_order", "value", "row"
 _LINES = f"id binary, text binary, {VALUE} string, {ROW} binary, {PROBLEM} string, {PLACE} long"
-# A place is one number: the number of its file, its line, and its number among objects joined on a line.
-_LINE_BITS, _PART_BITS = 36, 6
-_MOST_FILES = 1 << (63 - _LINE_BITS - _PART_BITS)
 _PATH, _BEGIN = "path", "begin"
-
-
-_PARTS = (1 << _PART_BITS) - 1
-SOURCE_SHIFT = _LINE_BITS + _PART_BITS  # bits of a place below the number of the file
-
-
-def source_of(place: int) -> int:
-    """The number of the file of a place."""
-    return place >> SOURCE_SHIFT
-
-
-def line_of(place: int) -> int:
-    """The line of a place, from 1; of Parquet the row."""
-    return (place >> _PART_BITS) & ((1 << _LINE_BITS) - 1)
-
-
-def _place(source: int, line: int, part: int = 0) -> int:
-    return ((source << _LINE_BITS | line) << _PART_BITS) | min(part, (1 << _PART_BITS) - 1)
-
-
-@dataclass(frozen=True)
-class _Places:
-    """A set of places. lines: by the number of a file, a bit for each line; others: of further objects joined
-    on a line."""
-
-    lines: Mapping[int, bytes]
-    others: frozenset[int]
-
-    @classmethod
-    def of(cls, places: DataFrame) -> Self:
-        """places: one column."""
-
-        def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                some = pa.array([batch.column(0).to_numpy().tobytes()], pa.binary())
-                yield pa.RecordBatch.from_arrays([some], ["places"])
-
-        bits: dict[int, NDArray[np.uint8]] = {}
-        others = set[int]()
-        for row in places.mapInArrow(guarded(packed), "places binary").toLocalIterator():
-            every = np.frombuffer(row.places, np.int64)
-            first = every[every & _PARTS == 0]
-            others.update(every[every & _PARTS != 0].tolist())
-            for source in np.unique(first >> SOURCE_SHIFT).tolist():
-                lines = (first[first >> SOURCE_SHIFT == source] >> _PART_BITS) & ((1 << _LINE_BITS) - 1)
-                known = bits.get(source, np.zeros(0, np.uint8))
-                if (size := int(lines.max()) // 8 + 1) > len(known):
-                    known = np.pad(known, (0, max(size, 2 * len(known)) - len(known)))
-                np.bitwise_or.at(known, lines >> 3, np.uint8(1) << (lines & 7).astype(np.uint8))
-                bits[source] = known
-        return cls({source: each.tobytes() for source, each in bits.items()}, frozenset(others))
-
-    def __contains__(self, place: object) -> bool:
-        assert isinstance(place, int)
-        if place & _PARTS:
-            return place in self.others
-        line, bits = line_of(place), self.lines.get(source_of(place), b"")
-        return line >> 3 < len(bits) and bool(bits[line >> 3] >> (line & 7) & 1)
+_TOO_MANY = f"more than {MOST_ON_LINE} JSON objects on one line: write one a line (jq -c . does it)"
 
 
 def _among(places: DataFrame) -> Column:
     """True for rows whose place is in a column, which all tasks hold."""
-    held = places.sparkSession.sparkContext.broadcast(_Places.of(places))
-    return F.udf(lambda place: place in held.value, "boolean")(F.col(PLACE))
+    held = places.sparkSession.sparkContext.broadcast(Places.of(places))
+
+    def among(some: pd.Series) -> pd.Series:
+        return pd.Series(held.value.contain(some.to_numpy()))
+
+    # PySpark types what is called by a function's annotations, which mypy cannot follow.
+    chosen: Column = pandas_udf(among, "boolean")(F.col(PLACE))  # type: ignore[call-overload]
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -150,8 +97,8 @@ class Files:
         if len(set(uris)) < len(uris):
             twice = next(name for uri, name in zip(uris, names, strict=True) if uris.count(uri) > 1)
             raise UsageError(f"{twice} is given twice: give each file once")
-        if len(uris) > _MOST_FILES:
-            raise UsageError(f"{len(uris):,} files are more than {_MOST_FILES:,}: join some of them first")
+        if len(uris) > MOST_FILES:
+            raise UsageError(f"{len(uris):,} files are more than {MOST_FILES:,}: join some of them first")
         return cls(given, names, origins, uris, file_format or _format_of(names))
 
     def rows(
@@ -188,7 +135,7 @@ class Files:
         line = F.col("_metadata.row_index") + 1
         placed = df.select("*", path.alias("__path"), line.alias("__line"))
         joined = placed.join(F.broadcast(known), F.col("__path") == F.col(_PATH))
-        place = F.shiftleft(F.shiftleft("source", _LINE_BITS) + F.col("__line"), _PART_BITS)
+        place = F.shiftleft(F.shiftleft("source", LINE_BITS) + F.col("__line"), PART_BITS)
         return joined.withColumn(PLACE, place).select(*(F.col(f"`{name}`") for name in df.columns), PLACE)
 
     def _lines(self, df: DataFrame, options: InputOptions, count_field: str | None) -> DataFrame:
@@ -250,8 +197,9 @@ class _LineParser:
         for item in items:
             part = part + 1 if (item.source, item.line) == last else 0
             last = item.source, item.line
-            place = _place(numbers[item.source], item.line or 0, part)
-            for column, value in zip(columns, [*self._cells(item), place], strict=True):
+            place = place_of(numbers[item.source], item.line or 0, part)
+            given = Reject(item.source, item.line, item.id, _TOO_MANY) if part >= MOST_ON_LINE else item
+            for column, value in zip(columns, [*self._cells(given), place], strict=True):
                 column.append(value)
         kinds = [pa.binary(), pa.binary(), pa.string(), pa.binary(), pa.string(), pa.int64()]
         arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]

@@ -30,9 +30,10 @@ from simhbase.spark.dedup_files import (
     write_unique,
 )
 from simhbase.spark.failures import raised_clearly
-from simhbase.spark.files import SOURCE_SHIFT, Files, line_of, source_of
+from simhbase.spark.files import Files
 from simhbase.spark.fingerprints import ID
 from simhbase.spark.folders import Outputs
+from simhbase.spark.places import SOURCE_SHIFT, line_of, source_of
 from simhbase.spark.unique import DUPLICATE_OF, SparkLoadReport, load_rows, stored_rows
 
 _AT = "at"

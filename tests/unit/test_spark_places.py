@@ -1,0 +1,40 @@
+"""Sets of places of documents in files."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import InputOptions, Raw
+from simhbase.spark.files import _LineParser
+from simhbase.spark.places import MOST_ON_LINE, Places, line_of, place_of, source_of
+
+PLACES = st.builds(
+    place_of, st.integers(0, 5), st.integers(1, 70) | st.just(100_000), st.sampled_from([0, 0, 0, 1, 2])
+)
+
+
+@given(st.lists(st.lists(PLACES)), st.lists(PLACES))
+def test_a_set_contains_what_was_put_in_and_nothing_else(parts, asked):
+    kept = Places.of_parts(np.array(part, np.int64) for part in parts)
+    every = [*asked, *(place for part in parts for place in part)]
+    there = {place for part in parts for place in part}
+    assert kept.contain(np.array(every, np.int64)).tolist() == [place in there for place in every]
+
+
+def test_a_place_tells_its_file_and_line():
+    place = place_of(3, 1 << 35, MOST_ON_LINE - 1)
+    assert (source_of(place), line_of(place)) == (3, 1 << 35)
+
+
+def test_objects_that_are_too_many_on_a_line_are_rejected():
+    """They would share a place, by which it is told which of them are kept."""
+    text = "The ferry to the island sails at eight, ten and noon; in a storm it stays."
+    objects = [b'{"id": "%d", "text": "%s"}' % (number, text.encode()) for number in range(MOST_ON_LINE + 1)]
+    options = InputOptions()
+    items = Parser(options).parse([Raw("x", 1, None, b"".join(objects), None, "json")])
+    batch = _LineParser(options, {"file:/x": (0, "x")}, {}, None)._batch(items)
+    problems, places = (batch.column(number).to_pylist() for number in (4, 5))
+    assert problems[:-1] == [None] * MOST_ON_LINE
+    assert problems[-1].startswith("more than 64 JSON objects on one line")
+    assert len(set(places)) == MOST_ON_LINE
