@@ -146,8 +146,8 @@ class _Memory(InMemory):
                 FingerprintBatch.bare(queries), self.bounds, Limits(None, len(self.values), len(self.values))
             )
         )
-        query = np.concatenate([each.query for each in hits])
-        found = np.concatenate([each.fingerprint for each in hits])
+        query = np.concatenate([np.empty(0, np.int64), *(each.query for each in hits)])
+        found = np.concatenate([np.empty(0, np.uint64), *(each.fingerprint for each in hits)])
         return np.split(found, np.searchsorted(query, np.arange(1, len(queries))))
 
 

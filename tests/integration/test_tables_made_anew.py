@@ -141,7 +141,7 @@ def test_after_an_error_an_index_looks_at_once(index, monkeypatch, change, error
 def failing(index: Index, monkeypatch: pytest.MonkeyPatch, call: Callable[..., object]) -> None:
     documents = index.store.records("documents")
     monkeypatch.setattr(documents, "get", call)
-    monkeypatch.setattr(index.store.drawers, "near", call)  # one lookup
+    monkeypatch.setattr(index.store, "near", call)  # one lookup
     monkeypatch.setattr(index.store.drawers, "read", call)  # many
 
 

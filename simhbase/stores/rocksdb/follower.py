@@ -124,6 +124,7 @@ class Follower:
                 return None
             now = growth_of(self._path)
             if now != self._seen:
+                self._settled = NEVER  # the files that are watched are not those of `now`
                 return now
             # The time of a later change differs, unless both are within one tick of the clock.
             is_settled = time.time_ns() - changed > SETTLED_NS and self._watch(dict(now.files))
