@@ -1,5 +1,8 @@
-"""URLs are shown in messages, so there is no secret in them: stores and services refuse one with a password
-(`refuse_secret`), and elsewhere, also of what is meant as a URL, it is left out (`redacted`)."""
+"""Keeps passwords out of messages, which show URLs.
+
+A store or service whose URL has a password is refused (`refuse_secret`). All else that is a URL, or looks
+like one, is shown without it (`redacted`).
+"""
 
 from __future__ import annotations
 

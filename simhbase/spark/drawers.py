@@ -365,10 +365,12 @@ def with_components(
     chosen: int | None = None,
     joined: DataFrame | None = None,
 ) -> DataFrame:
-    """Add the connected component of each document, and if others are in it. documents: repartitioned by
-    identity, to so many partitions; chosen: number for drawers, None to choose it; joined: further pairs of
-    identities that belong together, in columns LEFT and RIGHT. Raises SimhbaseError for more than MOST_EDGES
-    edges."""
+    """Add the connected component of each document, and whether it has others.
+
+    documents: repartitioned by identity; partitions: their number; chosen: the number of partitions for
+    drawers, None to derive it from their size; joined: further pairs of identities that belong together, in
+    columns LEFT and RIGHT. Raises SimhbaseError for more than MOST_EDGES edges.
+    """
     members = documents.dropDuplicates([IDENTITY]).select(*columns.names).persist()
     edges = _edges(members, members.count(), criteria, columns, chosen)
     members.unpersist()

@@ -27,7 +27,7 @@ class HashBits:
 
     @classmethod
     def of_size(cls, count: int) -> Self:
-        """An empty set for so many."""
+        """An empty set with room for `count` hashes."""
         width = min(max((count * _BITS_A_HASH).bit_length(), 3), _MOST_BITS)
         return cls(np.zeros(1 << (width - 3), np.uint8))
 

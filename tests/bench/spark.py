@@ -128,8 +128,10 @@ def watched_memory() -> Iterator[list[int]]:
     most, ended = [0], Event()
 
     def look() -> None:
-        while not ended.wait(1.0):
+        while True:  # also within a run of less than a second
             most[0] = max(most[0], sum(map(_pss, _descendants())))
+            if ended.wait(1.0):
+                return
 
     looking = Thread(target=look, daemon=True)
     looking.start()

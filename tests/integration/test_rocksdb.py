@@ -27,6 +27,8 @@ from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.base import Access, Changes, RecordTable, Store
 from simhbase.stores.rocksdb import follower
 from simhbase.stores.rocksdb.database import Database
+from simhbase.stores.rocksdb.follower import Follower
+from simhbase.stores.rocksdb.integrity import growth_of
 from tests.limits import files_up_to
 
 LAYOUT = layout("5x2")
@@ -329,6 +331,23 @@ def test_a_reader_sees_what_is_written_long_after_files_were_added(
     drop_store(url)
     with pytest.raises(TablesMissing):
         reader.refresh()
+
+
+def test_a_follower_that_was_told_of_other_files_watches_these(tmp_path: Path) -> None:
+    """Also where the time of the folder does not tell that it has others."""
+    (tmp_path / "MANIFEST-000001").write_bytes(b"")
+    (tmp_path / "000002.log").write_bytes(b"")
+    with closing(Follower("rocksdb:store", tmp_path)) as follower:
+        follower._seen = growth_of(tmp_path)
+        os.utime(tmp_path, ns=(1, 1))
+        assert follower.new_growth() is None  # from here on it watches these two
+        (tmp_path / "000002.log").write_bytes(b"more")
+        (tmp_path / "000003.log").write_bytes(b"")
+        os.utime(tmp_path, ns=(1, 1))
+        grown = follower.new_growth()
+        assert grown is not None
+        follower._seen = grown  # as `level` does
+        assert follower.new_growth() is None
 
 
 def test_several_readers_read_beside_each_other(url: str, opened: Callable[..., Store]) -> None:

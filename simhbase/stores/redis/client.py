@@ -432,7 +432,7 @@ def understood(client: Client, key: str) -> Iterator[None]:
         raise
     except (AttributeError, LookupError, TypeError, ValueError, struct.error) as error:
         raise StoreFailed(
-            f"reading {client.key(key).decode()} of {client.url}: what is there is not simhbase's "
+            f"reading {client.key(key).decode()} of {client.url}: simhbase did not write what is there "
             f"({type(error).__name__}: {error}). Others wrote to these keys, or the server is no Redis: "
             "restore its data, or use another prefix"
         ) from error
