@@ -59,8 +59,6 @@ for line in sys.stdin:
 REGIONS = 3
 EMPTIED_ROWS = 8_000  # tables with more are dropped and made anew
 SOON = 1.1  # seconds: by at most one are versions ahead that an index chooses
-# HBase gives up a table's lock within a snapshot to take another, and at times does not get it for a minute.
-LOST_LOCK = "Could not acquire shared lock on table"
 PATIENCE = 60.0  # seconds until a shell that was to end is killed
 
 
@@ -94,9 +92,9 @@ class Shell:
         self._process.stdin.write(f"{line}\n")
         said = []
         for said_line in self._process.stdout:
-            if said_line == f"{self.DONE}\n":
-                return "".join(said)
             said.append(said_line)
+            if said_line.endswith(f"{self.DONE}\n"):  # what a command that failed says has no end of line
+                return "".join(said).removesuffix(f"{self.DONE}\n")
         self._errors.seek(0)
         raise AssertionError(f"the shell has ended: {''.join(said)}{self._errors.read()}")
 
@@ -155,15 +153,6 @@ class Cluster:
         except (AssertionError, BrokenPipeError):
             vars(self).pop("_shell").close()
             raise
-
-    def snapshot_shell(self, commands: str) -> str:
-        """The same for commands that take snapshots and can be repeated."""
-        try:
-            return self.shell(commands)
-        except AssertionError as error:
-            if LOST_LOCK not in str(error):
-                raise
-            return self.shell(commands)
 
     def empty_store(self, prefix: str) -> str:
         """The URL of a store without rows, made if it does not exist."""

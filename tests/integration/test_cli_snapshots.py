@@ -151,12 +151,13 @@ def test_python_returns_what_was_made(tmp_path):
 def test_hbase_gets_scripts_for_its_shell(tmp_path):
     store = ("--store", "hbase://nowhere/texts:news")
     script = result("tables", "snapshot", "1122", *store, cwd=tmp_path)["script"]
-    assert script.splitlines() == [
+    _, snapshots = script.split("\nend\n")
+    assert snapshots.splitlines() == [
         *(
-            f"snapshot 'texts:news_{table}', '1122-{table}'"
+            f"take 'texts:news_{table}', '1122-{table}'"
             for table in ("meta", "documents", "fingerprints", "index", "obsolete")
         ),
-        "snapshot 'texts:news_met', '1122-met' unless list('texts:news_met').empty?",
+        "take 'texts:news_met', '1122-met' unless list('texts:news_met').empty?",
         "exit",
     ]
     script = result("tables", "restore", "1122", *store, cwd=tmp_path)["script"]
@@ -184,9 +185,7 @@ def test_hbase_s_shell_runs_them(hbase, tmp_path):
         tables = ("meta", "documents", "fingerprints", "index", "obsolete")
         gone = "".join(f"delete_snapshot 'snap-{table}'\n" for table in tables)
         left = "".join(f"begin\n  delete_snapshot 'snap-{table}'\nrescue\nend\n" for table in tables)
-        hbase.snapshot_shell(
-            left + "".join(script.removesuffix("exit\n") for script in scripts) + gone + "exit\n"
-        )
+        hbase.shell(left + "".join(script.removesuffix("exit\n") for script in scripts) + gone + "exit\n")
         report = result("check", "--store", other, cwd=tmp_path)
         assert (report["documents"], report["clean"]) == (20, True)
     finally:

@@ -84,10 +84,12 @@ def test_tables_are_made_checked_and_looked_after_as_shown(hbase, folder):
 @pytest.mark.usefixtures("made")
 def test_clones_of_snapshots_are_a_store_without_problems(hbase, folder):
     (snapshot,), (clone,) = blocks_of("ruby snapshot"), blocks_of("ruby clone")
-    taken = re.findall(r'"(simhbase-\d+-)#', snapshot)
-    names = [f"{taken[0]}{table}" for table in ("meta", "documents", "fingerprints", "index", "obsolete")]
+    taken = ("tables", "snapshot", "simhbase-1122", "--store", hbase.url(STORE))
+    assert result(*taken, cwd=folder)["script"] == snapshot
+    names = re.findall(r"'(simhbase-1122-\w+)'", snapshot)
     left = "".join(f"begin\n  delete_snapshot '{name}'\nrescue\nend\n" for name in names)  # by a failure
-    hbase.snapshot_shell(f"{left}{snapshot}{clone}{left}exit\n")
+    without_exit = snapshot.removesuffix("exit\n")
+    hbase.shell(f"{left}{without_exit}{clone}{left}exit\n")
     (block,) = blocks_of("console clone")
     follow(block, hbase, folder)
     documents = [

@@ -369,17 +369,28 @@ def _if_there(table: TableSpec, command: str, listing: str, name: str) -> str:
     return f"{command} unless {listing}({_quoted(name)}).empty?" if of_counts(table) else command
 
 
+# HBase 2.6 gives up its lock on a table within a snapshot to take another, and at times does not get that
+# for a minute.
+_TAKE = """\
+def take(table, name, tries = 5)
+  snapshot table, name
+rescue Exception => error
+  raise unless tries > 1 && error.message.include?('Could not acquire shared lock on table')
+  take(table, name, tries - 1)
+end"""
+
+
 def render_snapshots(tables: Sequence[TableSpec], name: str) -> str:
     """A script for the HBase shell that takes snapshots of all tables, with this prefix."""
     by_name = dict(zip((*TABLES, MET), tables, strict=True))
     snapshots = [
         _if_there(
-            spec, f"snapshot {_quoted(spec.full_name)}, {_quoted(f'{name}-{table}')}", "list", spec.full_name
+            spec, f"take {_quoted(spec.full_name)}, {_quoted(f'{name}-{table}')}", "list", spec.full_name
         )
         for table in _SNAPSHOT_ORDER
         for spec in [by_name[table]]
     ]
-    return "\n".join([*snapshots, "exit\n"])
+    return "\n".join([_TAKE, *snapshots, "exit\n"])
 
 
 def render_clones(tables: Sequence[TableSpec], name: str) -> str:
