@@ -40,6 +40,7 @@ _RARE = (
     "unusable_sources",
     "lost_sketches",
     "not_contained",
+    "truncated",
     "unreadable_rows",
     "removable",
     "same",

@@ -42,9 +42,11 @@ class DedupReport:
 
     documents: all documents read, including rejected ones; unique: documents kept (one per group, and those
     in no group); duplicates: the others; not_contained: those kept because the document they are near to does
-    not contain them, with `min_containment`; duplicates_of_stored: duplicates of a stored document, with
-    `against`; group_count: number of groups of two or more. unreadable_sources: files and folders that could
-    not be read; unusable_sources: files of at least 10 records, of which fewer than a tenth could be used.
+    not contain them, with `min_containment`; truncated: those kept without a comparison with all that they
+    are near to, in a crowd of near texts that do not match; duplicates_of_stored: duplicates of a stored
+    document, with `against`; group_count: number of groups of two or more. unreadable_sources: files and
+    folders that could not be read; unusable_sources: files of at least 10 records, of which fewer than a
+    tenth could be used.
     sources: counts by source (see `Inputs.by_source`) in input order; if more than 100 (of files or
     folders 1,000), those with the most duplicates, rejects and unreadable files.
     largest: the five largest groups. counts: rejected records and unreadable sources, by kind; if nothing
@@ -55,6 +57,7 @@ class DedupReport:
     unique: int
     duplicates: int
     not_contained: int
+    truncated: int
     duplicates_of_stored: int
     group_count: int
     rejected: int
@@ -213,7 +216,8 @@ def report_of(
         documents=len(grouped.unique) + duplicates_of_stored + counts.rejected,
         unique=kept,
         duplicates=len(grouped.unique) + duplicates_of_stored - kept,
-        not_contained=0 if grouped.apart is None else int(np.count_nonzero(grouped.apart & grouped.unique)),
+        not_contained=_kept_of(grouped, grouped.apart),
+        truncated=_kept_of(grouped, grouped.truncated),
         duplicates_of_stored=duplicates_of_stored,
         group_count=grouped.count,
         rejected=counts.rejected,
@@ -224,3 +228,8 @@ def report_of(
         largest=tuple(map(GroupSize, ids(largest.tolist()), sizes[largest].tolist())),
         counts=counts,
     )
+
+
+def _kept_of(grouped: Groups, documents: NDArray[np.bool_] | None) -> int:
+    """Number of kept ones among some documents: bool (n,), None for none."""
+    return 0 if documents is None else int(np.count_nonzero(documents & grouped.unique))

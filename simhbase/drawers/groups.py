@@ -26,6 +26,7 @@ from simhbase.process.slices import Numbers, numbers_below
 MOST = (1 << 31) - 1  # documents
 SKETCHES_AT_ONCE = 1 << 14
 PAIRS_AT_ONCE = 1 << 12  # few: the matches among some save many comparisons of the next
+MOST_TRIES = 100  # texts that one is compared with in vain, before only nearer ones are
 Similar = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 
@@ -36,13 +37,15 @@ class Groups:
     representative: (n,), of each document (itself if it is in no group); distance: (n,), to the
     representative, which may be far in a connected component; similarity: float64 (n,), to the
     representative, None if unknown; apart: bool (n,), documents near a representative that does not contain
-    them, None if containment does not count.
+    them, None if containment does not count; truncated: bool (n,), documents that were not compared with all
+    candidates (`Tries`), None if texts are not compared.
     """
 
     representative: Numbers
     distance: Distances
     similarity: NDArray[np.float64] | None = None
     apart: NDArray[np.bool_] | None = None
+    truncated: NDArray[np.bool_] | None = None
 
     @property
     def unique(self) -> NDArray[np.bool_]:
@@ -74,6 +77,32 @@ class ExactSimilarity:
     texts: NDArray[np.uint64]
     similarity: Callable[[Numbers, Numbers], NDArray[np.float64]]
     contains: Callable[[Numbers, Numbers], NDArray[np.bool_]] | None = None
+
+
+class Tries:
+    """Which of the candidates of n texts are compared. n near texts of which none matches another would take
+    n * n / 2 comparisons. So a text that was compared with MOST_TRIES in vain is compared further only with
+    those whose fingerprints are nearer than all of these: at most as many as a sketch has slots.
+
+    truncated: bool (n,), texts that were not compared with all.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.truncated = np.zeros(n, dtype=np.bool_)
+        self._failed = np.zeros(n, dtype=np.uint8)
+        self._nearest = np.full(n, np.iinfo(np.uint16).max, dtype=np.uint16)  # of those compared in vain
+
+    def admit(self, texts: Numbers, distance: Distances) -> NDArray[np.bool_]:
+        """Which of m candidates to compare with these texts: bool (m,). distance: of their fingerprints."""
+        admitted: NDArray[np.bool_] = (self._failed[texts] < MOST_TRIES) | (distance < self._nearest[texts])
+        self.truncated[texts[~admitted]] = True
+        return admitted
+
+    def failed(self, texts: Numbers, distance: Distances) -> None:
+        """Note that these texts did not match candidates at such a distance."""
+        few, counts = np.unique(texts, return_counts=True)
+        self._failed[few] = np.minimum(self._failed[few] + counts, MOST_TRIES)
+        np.minimum.at(self._nearest, texts, distance.astype(np.uint16))
 
 
 @dataclass(frozen=True)
@@ -131,9 +160,12 @@ class Matcher:
             candidates.add_crowd(members)
         return candidates
 
-    def matches(self, documents: Numbers, candidates: Candidates) -> Iterator[Similar]:
+    def matches(
+        self, documents: Numbers, candidates: Candidates, tries: Tries | None
+    ) -> Iterator[tuple[Similar, NDArray[np.bool_]]]:
         """The candidate pairs that match, some at a time: positions in `documents`, and similarity, as of
-        `similar`. The caller groups some before the next are looked for."""
+        `similar`; and which of them the first contains, if that counts. The caller groups some before the
+        next are looked for. tries: of documents whose texts are compared."""
         while found := candidates.step(PAIRS_AT_ONCE):
             left, right = (np.frombuffer(each, np.int64) for each in found[:2])
             near = ~np.frombuffer(found[2], np.bool_)
@@ -142,7 +174,25 @@ class Matcher:
                 one, other = documents[left[unsure]], documents[right[unsure]]
                 near[unsure] = self.scheme.are_near(self.fingerprints, self.bounds, one, other)
                 left, right = left[near], right[near]
-            yield self.similar(documents, left, right)
+            yield self._compared(documents, left, right, tries)
+
+    def _compared(
+        self, documents: Numbers, left: NDArray[np.int64], right: NDArray[np.int64], tries: Tries | None
+    ) -> tuple[Similar, NDArray[np.bool_]]:
+        if self.exact is None or tries is None:
+            return (left, right, np.ones(len(left))), np.ones(len(left), dtype=np.bool_)
+        distance, _ = self.measured(documents[left], documents[right])
+        admitted = tries.admit(right, distance)
+        left, right, distance = left[admitted], right[admitted], distance[admitted]
+        similarity = self.exact.similarity(documents[left], documents[right])
+        near = np.flatnonzero(similarity >= self.exact.least)
+        has = np.ones(len(near), dtype=np.bool_)
+        if self.exact.contains is not None:
+            has = self.exact.contains(documents[left[near]], documents[right[near]])
+        in_vain = np.ones(len(left), dtype=np.bool_)
+        in_vain[near[has]] = False
+        tries.failed(right[in_vain], distance[in_vain])
+        return (left[near], right[near], similarity[near]), has
 
     def distinct_pairs(self, documents: Numbers) -> Iterator[Pairs]:
         """The near pairs of m distinct documents by fingerprints, as positions among them: each once, in
@@ -221,15 +271,17 @@ def groups(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     """
     values = matcher.distinct(np.arange(len(matcher.fingerprints)))
     candidates = matcher.candidates(values.first, is_chain=True)
-    for left, right, _ in matcher.matches(values.first, candidates):
+    tries = None if matcher.exact is None else Tries(len(values.first))
+    for (left, right, _), _ in matcher.matches(values.first, candidates, tries):
         candidates.match_pairs(left, right)
     root = np.frombuffer(candidates.leaders(), np.int32)
     representative = values.first[root[values.inverse]]
+    truncated = None if tries is None else tries.truncated[values.inverse]
     if order is not None:
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         representative = order[_least_of(representative, rank)]
-    return matcher.grouped(representative)
+    return replace(matcher.grouped(representative), truncated=truncated)
 
 
 def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
@@ -239,10 +291,11 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
 
     A document that is in a group matches its representative, by fingerprints and, if they are compared, by
     texts. It takes no others: later documents are compared with representatives only. So n near texts cost n
-    comparisons if the first is like all of them, and n for each further representative among them.
+    comparisons if the first is like all of them, and n for each further representative among them, up to the
+    limit of `Tries`.
 
     If containment counts, a match that the representative does not contain stays in no group, and may become
-    a representative itself. Near texts of which none contains another cost a comparison for each pair.
+    a representative itself.
 
     In input order, appending documents does not change the groups of earlier ones. In another order, a new
     representative takes its matches out of their groups. Takes 4 bytes for each near pair of distinct
@@ -252,28 +305,29 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     n = len(matcher.fingerprints)
     values = matcher.distinct(np.arange(n, dtype=numbers_below(n)) if order is None else order)
     documents = values.first if order is None else order[values.first]
-    leader, similarity, apart = _leaders(matcher, documents)
+    tries = None if matcher.exact is None else Tries(len(documents))
+    leader, similarity, apart = _leaders(matcher, documents, tries)
     representative = documents[leader][values.inverse]
     similarity, apart = similarity[values.inverse], apart[values.inverse]
-    del values, documents, leader
+    truncated = None if tries is None else tries.truncated[values.inverse]
+    del values, documents, leader, tries
     if order is not None:
         place = np.argsort(order)
         representative, similarity, apart = representative[place], similarity[place], apart[place]
-    found = matcher.grouped(representative, similarity)
+        truncated = None if truncated is None else truncated[place]
+    found = replace(matcher.grouped(representative, similarity), truncated=truncated)
     return found if matcher.exact is None or matcher.exact.contains is None else replace(found, apart=apart)
 
 
-def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.float64], NDArray[np.bool_]]:
+def _leaders(
+    matcher: Matcher, documents: Numbers, tries: Tries | None
+) -> tuple[Numbers, NDArray[np.float64], NDArray[np.bool_]]:
     """Position of the representative of each of m distinct documents, the similarity to it, and whether it is
     near one that does not contain it."""
     candidates = matcher.candidates(documents, is_chain=False)
     members, similarities = [np.empty(0, np.int64)], [np.empty(0)]  # of those with another leader: few
     apart = np.zeros(len(documents), dtype=np.bool_)
-    contains = None if matcher.exact is None else matcher.exact.contains
-    for left, right, found in matcher.matches(documents, candidates):
-        has = np.ones(len(left), dtype=np.bool_)
-        if contains is not None:
-            has = contains(documents[left], documents[right])
+    for (left, right, found), has in matcher.matches(documents, candidates, tries):
         taken = np.frombuffer(candidates.match_pairs(left[has], right[has]), np.bool_)
         members.append(right[has][taken])
         similarities.append(found[has][taken])

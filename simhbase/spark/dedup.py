@@ -71,6 +71,7 @@ NUMBER, INTEGER, FORM, WORDS = "number", "integer", "form", "words"
 PLACE, ORDER, DIGEST = "place", "order", "place.digest"
 KEY, REPRESENTATIVE, DISTANCE, SIMILARITY, GROUP = "key", "representative", "distance", "similarity", "group"
 CONTAINMENT, APART = "containment", "apart"  # apart: kept, as its representative does not contain it
+TRUNCATED = "truncated"  # not compared with all
 REPEATED = "the same id came before"
 DOCUMENTS_AT_ONCE = 1 << 12  # of whole components
 _OWN_PLACE = "__simhbase_place"  # among the columns of the user's DataFrame
@@ -91,6 +92,7 @@ GROUPED = StructType(
         StructField(SIMILARITY, DoubleType()),
         StructField(CONTAINMENT, DoubleType()),
         StructField(APART, BooleanType()),
+        StructField(TRUNCATED, BooleanType()),
     ]
 )
 
@@ -194,7 +196,10 @@ def dedup(
     answers, distinct = grouped_documents(documents, rows, rule)
     rejects = documents.where(F.col(REASON).isNotNull()).select(ID, REASON)
     return Deduplicated(
-        answers.drop(PLACE, APART), rejects, rows.kept(answers, count_column), (documents, distinct, answers)
+        answers.drop(PLACE, APART, TRUNCATED),
+        rejects,
+        rows.kept(answers, count_column),
+        (documents, distinct, answers),
     )
 
 
@@ -387,6 +392,7 @@ def _grouped(
         similarity.alias(SIMILARITY),
         F.lit(None if min_containment is None else 1.0).cast("double").alias(CONTAINMENT),
         F.lit(False).alias(APART),
+        F.lit(False).alias(TRUNCATED),
     )
     work = partial(
         _representatives, criteria=criteria, least=least, min_containment=min_containment, chains=rule.chains
@@ -403,7 +409,7 @@ def _answers(accepted: DataFrame, grouped: DataFrame, partitions: int, *, led_by
     found = found.repartition(partitions, REPRESENTATIVE)
     names = found.groupBy(REPRESENTATIVE).agg(F.min_by(ID, PLACE).alias(GROUP))
     named = found.join(names, REPRESENTATIVE)
-    return named.select(ID, PLACE, REPRESENTATIVE, DISTANCE, SIMILARITY, CONTAINMENT, APART, GROUP)
+    return named.select(ID, PLACE, REPRESENTATIVE, DISTANCE, SIMILARITY, CONTAINMENT, APART, TRUNCATED, GROUP)
 
 
 def values_of(df: DataFrame, text: Column, preferred: Preference | None) -> list[Column]:
@@ -537,7 +543,10 @@ def _representatives(
             pa.array(found.distance.astype(np.int32)),
             pa.nulls(len(rows), pa.float64()) if similarity is None else pa.array(similarity),
             pa.nulls(len(rows), pa.float64()) if shares is None else pa.array(shares),
-            pa.array(np.zeros(len(rows), np.bool_) if found.apart is None else found.apart),
+            *(
+                pa.array(np.zeros(len(rows), np.bool_) if flags is None else flags)
+                for flags in (found.apart, found.truncated)
+            ),
         ]
         yield from pa.Table.from_arrays(arrays, GROUPED.names).to_batches()
 

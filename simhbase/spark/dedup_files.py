@@ -33,6 +33,7 @@ from simhbase.spark.dedup import (
     REPEATED,
     REPRESENTATIVE,
     SIMILARITY,
+    TRUNCATED,
     Rule,
     changed_input,
     grouped_documents,
@@ -251,9 +252,9 @@ def _report(
 ) -> DedupReport:
     is_kept = F.col(ID) == F.col(REPRESENTATIVE)
     led = F.count_distinct(F.when(~is_kept, F.col(REPRESENTATIVE)))
-    apart = F.count_if(F.col(APART) & is_kept)
-    totals = answers.agg(F.count("*"), F.count_if(is_kept), led, apart).head() or (0, 0, 0, 0)
-    documents, unique, groups, apart_count = totals
+    kept = (F.count_if(is_kept), *(F.count_if(F.col(flag) & is_kept) for flag in (APART, TRUNCATED)))
+    totals = answers.agg(F.count("*"), led, *kept).head() or (0, 0, 0, 0, 0)
+    documents, groups, unique, apart, truncated = totals
     if documents != counts.used:  # a text was not there again
         raise changed_input()
     sizes = answers.groupBy(GROUP).agg(F.count("*").alias(_COUNT), F.min(_PLACE_ORDER).alias(_AT))
@@ -264,7 +265,8 @@ def _report(
         documents=documents + counts.rejected,
         unique=unique,
         duplicates=documents - unique,
-        not_contained=apart_count,
+        not_contained=apart,
+        truncated=truncated,
         duplicates_of_stored=0,
         group_count=groups,
         rejected=counts.rejected,

@@ -531,6 +531,7 @@ def test_dedup_groups_chains_and_names_the_first_of_each(tmp_path):
         "unusable_sources": [],
         "group_count": 2,
         "not_contained": 0,
+        "truncated": 0,
         "rejected": 0,
         "sources": [
             {

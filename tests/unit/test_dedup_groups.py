@@ -11,7 +11,15 @@ import pytest
 
 from simhbase._core import Candidates
 from simhbase.drawers.crowds import LARGE
-from simhbase.drawers.groups import PAIRS_AT_ONCE, ExactSimilarity, Groups, Matcher, groups, stars
+from simhbase.drawers.groups import (
+    MOST_TRIES,
+    PAIRS_AT_ONCE,
+    ExactSimilarity,
+    Groups,
+    Matcher,
+    groups,
+    stars,
+)
 from simhbase.drawers.join import default_layout
 from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import Bounds, SimHashScheme
@@ -229,6 +237,45 @@ def test_a_cluster_of_near_texts_costs_a_comparison_for_each(monkeypatch, groupi
     assert found.count == 1
     assert sum(compared) <= 2 * n
     assert peak < 20_000 * n
+
+
+@pytest.mark.parametrize(
+    ("grouping", "counts"), [(groups, "similarity"), (stars, "similarity"), (stars, "containment")]
+)
+def test_a_crowd_of_near_texts_of_which_none_matches_takes_linear_time(grouping, counts):
+    """The last two are copies of each other, which are found behind all the others."""
+    compared = dict[int, int]()
+
+    def crowd(n: int) -> Groups:
+        chance = np.random.default_rng(n)
+        sketches = np.zeros((n, 128), dtype=np.uint8)
+        for sketch in sketches[:-1]:
+            sketch[chance.choice(128, 10, replace=False)] = chance.integers(1, 256, 10)
+        sketches[-1] = sketches[-2]
+        sketches[-1, chance.choice(128, 3, replace=False)] = 7
+
+        def matches(left, right):
+            compared[n] = compared.get(n, 0) + len(left)
+            return (left >= n - 2) & (right >= n - 2)
+
+        def of_similar(left, right):
+            return np.where(matches(left, right), 0.9, 0.3)
+
+        names = np.column_stack([np.arange(n, dtype=np.uint64)] * 2)
+        exact = ExactSimilarity(0.5, names, of_similar)
+        if counts == "containment":
+            exact = ExactSimilarity(0.5, names, lambda left, right: np.ones(len(left)), matches)
+        batch, scheme = (
+            FingerprintBatch(fingerprints(sketches), sketches),
+            Profile(scheme="minhash", slots=128).index_scheme,
+        )
+        return grouping(Matcher(batch, scheme, scheme.bounds(None, None), exact))
+
+    for n in (500, 2000):
+        found = crowd(n)
+        assert found.representative.tolist() == [*range(n - 1), n - 2]
+        assert compared[n] < n * (MOST_TRIES + 100)
+        assert 0.5 * n < np.count_nonzero(found.truncated) < n
 
 
 def minhashed(n: int, folder: Path, *, compares_texts: bool) -> tuple[Groups, int]:
