@@ -126,11 +126,13 @@ class LoadLog(AbstractContextManager["LoadLog"]):
         UsageError for an invalid name or an unfinished load with another task.
         """
         require_name(name)
-        while True:
+
+        def taken() -> LoadLog | None:
             # Compare-and-set with the value that was read: another process may take the load in between.
             found = cls(store, name, task, _value_of_free(store, of + name.encode()), of)
-            if found._take():
-                return found
+            return found if found._take() else None
+
+        return Meta(store).change(_STATE + of + name.encode(), taken)
 
     def _take(self) -> bool:
         """Take the lease; false if another process was faster."""

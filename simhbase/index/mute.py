@@ -108,13 +108,18 @@ class MuteList:
 
     def _replace(self, removed: Set[Name], added: Iterable[Muted]) -> Set[Name]:
         """Replaces entries by compare-and-set, and drops ended ones. Returns the names before."""
-        while True:
-            value, now = Meta(self.store).get(self.key), self.clock()
+        meta = Meta(self.store)
+
+        def replaced() -> Set[Name] | None:
+            value, now = meta.get(self.key), self.clock()
             before = {(entry.id, entry.fingerprint): entry for entry in _decoded(value) if _holds(entry, now)}
             entries = (*(entry for name, entry in before.items() if name not in removed), *added)
-            if Meta(self.store).compare_and_set(self.key, value, _encoded(entries)):
-                self._note(entries)
-                return before.keys()
+            if not meta.compare_and_set(self.key, value, _encoded(entries)):
+                return None
+            self._note(entries)
+            return before.keys()
+
+        return meta.change(self.key, replaced)
 
     def _note(self, entries: tuple[Muted, ...], read: float | None = None) -> _CachedList:
         now = self.clock()

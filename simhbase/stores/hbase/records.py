@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from simhbase.errors import StoreFailed
 from simhbase.model.values import Size
 from simhbase.stores.arrays import parts_of
 from simhbase.stores.base import Cell, NamedCells, RecordTable, Row, Version
@@ -28,6 +29,7 @@ C = TypeVar("C", bytes, tuple[bytes, bytes])  # a row's key, or the key and name
 PUT_ROWS = (250, 5_000)
 GET_ROWS = (100, 1_000)
 PAGE_ROWS = 2_000
+MOST_REFUSED = 10  # changes of a cell that holds what is expected there
 # The same for values of up to a megabyte.
 META_ROWS = 20
 PUT_BYTES = 1 << 20
@@ -108,7 +110,8 @@ class HBaseRecords:
                 cell = self._get(operation, [key]).get(key)
                 return cell and cell.value
 
-            while True:
+            refused = 0
+            while refused < MOST_REFUSED:
                 request = self._table.compare_and_set(key, expected, value)
                 results, problem = self._client.write_once(operation, tasks([request]))
                 if any(results.values()):
@@ -117,6 +120,11 @@ class HBaseRecords:
                     self._client.pause_or_raise(operation, problem)
                 if (found := held()) != expected or found == value:
                     return found == value
+                refused += problem is None
+            raise StoreFailed(
+                f"{operation.doing} failed: {refused} times the gateway did not change a cell that holds "
+                "what was expected there: look at its log and at those of the region servers"
+            )
 
     def increment(self, key: bytes) -> int:
         """Add 1 to a counter. Repeated after a lost answer: numbers may be skipped, but are never given

@@ -21,7 +21,7 @@ from simhbase.stores.hbase.answers import UnexpectedRow
 from simhbase.stores.hbase.client import GatewayClient, Operation, Steps
 from simhbase.stores.hbase.connection import Connection
 from simhbase.stores.hbase.requests import Reader, Table, close_scanner, next_rows
-from simhbase.stores.keys import after_key
+from simhbase.stores.keys import after_read
 
 P = TypeVar("P")
 
@@ -149,7 +149,8 @@ class _Iteration(Iterator[P]):
         with self._scans.client.reading(self._scans.table) as operation:
             (found,) = self._scans.pages(operation, [page], cache=False)
         count = self._scans.kind.count(found)
-        self._next = after_key(self._scans.kind.last(found)) if count == page.rows else None
+        last = self._scans.kind.last(found) if count else b""
+        self._next = after_read(page.start, last, self._scans.table.name) if count == page.rows else None
         if not count:
             raise StopIteration
         return found

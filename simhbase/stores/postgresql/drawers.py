@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.layout import SEGMENT_BITS, Layout, Run
+from simhbase.errors import StoreFailed
 from simhbase.model.values import Size
 from simhbase.stores.arrays import (
     BATCH_ROWS,
@@ -233,7 +234,16 @@ class PostgresDrawers:
             content = content[: 8 * most]
             left = None if left is None else left - most
             yield _drawer_rows(np.array([drawer]), [content], [drawer] if more and left == 0 else [])
+            self._require_order(not content or int.from_bytes(content[-8:], signed=True) > last)
             last = int.from_bytes(content[-8:], signed=True)
+
+    def _require_order(self, is_in_order: bool) -> None:
+        """Raises StoreFailed: reading would come to no end."""
+        if not is_in_order:
+            raise StoreFailed(
+                f"reading index of {self._client.address.url} came back to where it had been: an index of "
+                "the server is out of order. Make it again (REINDEX)"
+            )
 
     def _place(self, prefix: int) -> int:
         """The number of a drawer's branch, from 0."""
@@ -266,6 +276,7 @@ class PostgresDrawers:
             fingerprints = values.view(np.uint64)
             order = np.lexsort((fingerprints, drawers))  # the server sorts signed numbers
             yield keys_of(drawers[order] << branch.shift | branch.flag, fingerprints[order])
+            self._require_order(found[-1] > (value, last))
             value, last = found[-1]
 
     def approximate_size(self) -> Size:

@@ -9,7 +9,7 @@ import numpy as np
 from simhbase.model.values import Size
 from simhbase.stores.arrays import versions_of
 from simhbase.stores.base import MET, Cell, RecordTable, Row, Version
-from simhbase.stores.keys import after_key, after_prefix
+from simhbase.stores.keys import after_prefix, after_read
 from simhbase.stores.postgresql.arrays import (
     COPY_END,
     COPY_HEAD,
@@ -110,7 +110,7 @@ class PostgresRecords:
         """Rows in key order. Nothing is held in the server between batches."""
         while rows := self._client.rows(self._read, self._iterate, [start, stop or _END]):
             yield [(key, Cell(value, version)) for key, value, version in rows]
-            start = after_key(rows[-1][0])
+            start = after_read(start, rows[-1][0], f"{self._name} of {self._client.address.url}")
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         if expected is None:

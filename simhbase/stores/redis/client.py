@@ -44,6 +44,8 @@ LEASE = 30.0  # seconds that a lock lasts without a change of its holder
 HOLDER_ASKED = 1.0  # seconds after which one who waits asks whether the holder is still connected
 HINT_MS = 1000  # how long a released lock calls those who wait
 OPTIMISTIC_READS = 3
+FIRST_CURSOR = b"0"  # of a scan, and the one after its last answer
+MOST_REPEATED, MOST_STEPS = 100, 1 << 24
 _RECEIVED = 1 << 20
 # First words of errors that pass: the server starts, runs a long script, or fails over. One that became a
 # replica was the primary when the store was opened: its address may lead to the new one.
@@ -362,6 +364,42 @@ class Client(Pool[Connection]):
 
     def _translate(self, error: Exception, doing: str) -> SimhbaseError:
         return translated(error, doing)
+
+
+class ScanEnd:
+    """Notices a scan of the server that comes to no end, as its cursors come again. Those of sound servers do
+    so only while they change the size of their tables."""
+
+    def __init__(self, client: Client, of: bytes) -> None:
+        self._client, self._of = client, of
+        self._steps, self._noted, self._repeated = 0, b"", 0
+
+    def is_reached(self, cursor: bytes) -> bool:
+        """True for the cursor of the last answer. Raises StoreFailed."""
+        self._repeated += cursor == self._noted
+        self._steps += 1
+        if self._steps.bit_count() == 1:  # so that any cycle of cursors is met
+            self._noted = cursor
+        if self._repeated > MOST_REPEATED or self._steps > MOST_STEPS:
+            raise StoreFailed(
+                f"reading {self._of.decode(errors='replace')} of {self._client.address.url}: the server's "
+                f"scan came to no end in {self._steps:,} steps. Look at its log, and at proxies before it"
+            )
+        return cursor == FIRST_CURSOR
+
+
+def scanned(client: Client, doing: str, keys: bytes, count: int) -> Iterator[list[bytes]]:
+    """All keys of a pattern, in parts, in no order; some may come twice."""
+    cursor, end = FIRST_CURSOR, ScanEnd(client, keys)
+    while True:
+        answer = client.read(doing, "SCAN", cursor, "MATCH", keys, "COUNT", count)
+        with understood(client, keys.decode(errors="replace")):
+            cursor, found = answer
+            found = list(found)
+            is_over = end.is_reached(cursor)
+        yield found
+        if is_over:
+            return
 
 
 def _answer(connection: Connection, *command: Argument) -> Any:

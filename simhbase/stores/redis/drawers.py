@@ -15,7 +15,15 @@ from simhbase.drawers.rowkeys import FLAG, KEY_BYTES, PREFIX_BYTES
 from simhbase.model.values import Size
 from simhbase.stores.arrays import keys_of, limited, prefix_number, prefixes_of, rows_between, to_bytes
 from simhbase.stores.base import PART_ROWS, DrawerHits, DrawerRows, IndexRows
-from simhbase.stores.redis.client import Client, packed, understanding, understood
+from simhbase.stores.redis.client import (
+    FIRST_CURSOR,
+    Client,
+    ScanEnd,
+    packed,
+    scanned,
+    understanding,
+    understood,
+)
 from simhbase.stores.redis.records import memory_of, packed_each, row_count
 
 NAME_BYTES = 11  # FLAG:SEGMENT
@@ -24,7 +32,6 @@ ROWS_AT_ONCE = 50_000  # changed by one call, which the server answers nobody el
 FIRST_DRAWERS, MOST_DRAWERS = 1024, 8192  # of one call
 SCANNED = 10_000
 ALL = 1 << 40  # members of a set
-_END = b"0"  # where a cursor begins and ends
 MEASURED_DRAWERS, MEASURING_SCANS = 64, 100
 _HEX = np.frombuffer(bytes(range(256)).hex().encode(), np.uint8).reshape(-1, 2)
 _WORD = (1 << 64) - 1
@@ -92,14 +99,14 @@ class RedisDrawers:
         commands[:, place : place + NAME_BYTES] = names
         answers = self._client.ask(_READ, commands.tobytes(), len(names))
         return [
-            members if cursor == _END else self._whole(name.tobytes(), (cursor, members), most)
+            members if cursor == FIRST_CURSOR else self._whole(name.tobytes(), (cursor, members), most)
             for name, (cursor, members) in zip(names, answers, strict=True)
         ]
 
     def _whole(self, name: bytes, answer: tuple[bytes, list[bytes]], most: int) -> list[bytes]:
         """The members of a drawer, or at least `most` of them, given a first answer."""
-        cursor, found = answer
-        while cursor != _END and len(found) < most:  # many were removed from the set
+        (cursor, found), end = answer, ScanEnd(self._client, self._head + name)
+        while not end.is_reached(cursor) and len(found) < most:  # many were removed from the set
             cursor, more = self._client.read(_READ, "SSCAN", self._head + name, cursor, "COUNT", most)
             found = list({*found, *more})
         return found
@@ -136,15 +143,7 @@ class RedisDrawers:
 
     def _scanned(self) -> Iterator[list[bytes]]:
         """Keys of drawers, in no order; some may come twice."""
-        cursor, pattern = _END, self._head + b"??:????????"
-        while True:
-            answer = self._client.read(_READ, "SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
-            with understood(self._client, "??:????????"):
-                cursor, keys = answer
-                keys = list(keys)
-            yield keys
-            if cursor == _END:
-                return
+        return scanned(self._client, _READ, self._head + b"??:????????", SCANNED)
 
     @understanding("??:????????")
     def count(self) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from simhbase.model.values import Size
 from simhbase.stores.arrays import versions_of
 from simhbase.stores.base import Cell, RecordTable, Row, Version
-from simhbase.stores.keys import after_key, after_prefix
+from simhbase.stores.keys import after_prefix, after_read
 from simhbase.stores.redis.client import Argument, Client, damaged, packed, understanding, understood
 
 BATCH_ROWS = 10_000
@@ -125,6 +125,8 @@ class RedisRecords:
             bounds = start, stop, limit, int(self._left is None)
             found = self._client.rows(self._read, "read", self._table, *bounds, *some)
             with understood(self._client, f"{self._table}:*"):
+                if not found:
+                    raise ValueError("of some sets none was read")
                 rows = [
                     row_of(name, member)
                     for name, members in zip(some, found, strict=False)
@@ -132,7 +134,7 @@ class RedisRecords:
                 ]
             if rows:
                 yield rows
-                start = after_key(rows[-1][0])
+                start = after_read(start, rows[-1][0], f"{self._table} of {self._client.url}")
             names = names[len(found) - (len(rows) == limit) :]  # there may be more in the last one
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:

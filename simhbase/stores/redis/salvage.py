@@ -6,11 +6,12 @@ Elsewhere a table is read by its directory and verified by its count; here by th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from simhbase.errors import TablesMissing
 from simhbase.model.values import Size
 from simhbase.stores.base import NoteDamage, RecordTable, Row
-from simhbase.stores.redis.client import understanding, understood
+from simhbase.stores.redis.client import scanned, understanding, understood
 from simhbase.stores.redis.records import BATCH_ROWS, RedisRecords, packed_each, row_of
 from simhbase.stores.redis.store import RedisStore
 
@@ -63,6 +64,8 @@ class RemainingRecords(RedisRecords):
                 self._read, "ZRANGEBYLEX", self._sets + name, low, "+", "LIMIT", 0, BATCH_ROWS
             ):
                 with understood(self._client, f"{self._table}:*"):
+                    if low != b"-" and b"(" + members[-1] <= low:
+                        raise ValueError("reading a set came back to where it had been")
                     low = b"(" + members[-1]
                     rows = [row_of(name, member) for member in members]
                 if found := [row for row in rows if start <= row[0] and not (stop and row[0] >= stop)]:
@@ -79,11 +82,6 @@ class RemainingRecords(RedisRecords):
 
     @understanding("{self._table}:*")
     def _sets_there(self) -> list[bytes]:
-        found, cursor = set[bytes](), b"0"
-        while True:
-            cursor, keys = self._client.read(
-                self._read, "SCAN", cursor, "MATCH", self._sets + b"*", "COUNT", BATCH_ROWS
-            )
-            found.update(key.removeprefix(self._sets) for key in keys)
-            if cursor == b"0":
-                return sorted(name for name in found if len(name) <= self._name)
+        keys = chain.from_iterable(scanned(self._client, self._read, self._sets + b"*", BATCH_ROWS))
+        names = {key.removeprefix(self._sets) for key in keys}
+        return sorted(name for name in names if len(name) <= self._name)

@@ -11,7 +11,7 @@ from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import SimhbaseError, StoreFailed, StoreUnreachable, TablesMissing
 from simhbase.stores.atomic import ServerStore
 from simhbase.stores.base import MET, Access, Changes, RecordTable, now
-from simhbase.stores.redis.client import Client, cluster_refused, packed, understanding, understood
+from simhbase.stores.redis.client import Client, cluster_refused, packed, scanned, understanding
 from simhbase.stores.redis.drawers import RedisDrawers, packed_rows
 from simhbase.stores.redis.records import RedisRecords, suffixed_rows, table_changes
 from simhbase.stores.redis.url import parse
@@ -143,16 +143,10 @@ class RedisStore(ServerStore[RedisRecords]):
 
     def _keys(self) -> Iterator[list[bytes]]:
         """All keys but those of the lock, in parts, in no order."""
-        cursor, pattern, of_lock = b"0", self._client.key("*"), self._client.lock_keys
-        while True:
-            answer = self._client.read("dropping", "SCAN", cursor, "MATCH", pattern, "COUNT", REMOVED_AT_ONCE)
-            with understood(self._client, "*"):
-                cursor, keys = answer
-                keys = list(keys)
+        of_lock = self._client.lock_keys
+        for keys in scanned(self._client, "dropping", self._client.key("*"), REMOVED_AT_ONCE):
             if found := [key for key in keys if key not in of_lock]:
                 yield found
-            if cursor == b"0":
-                return
 
     def exclusive(self) -> AbstractContextManager[object]:
         return self._client.exclusive()
