@@ -212,12 +212,13 @@ def report_of(
     kept, sizes = int(np.count_nonzero(grouped.unique)), np.bincount(grouped.first)
     largest = np.argsort(-sizes, kind="stable")[:LARGEST]
     largest = largest[sizes[largest] > 1]
+    cut = grouped.truncated
     return DedupReport(
         documents=len(grouped.unique) + duplicates_of_stored + counts.rejected,
         unique=kept,
         duplicates=len(grouped.unique) + duplicates_of_stored - kept,
-        not_contained=_kept_of(grouped, grouped.apart),
-        truncated=_kept_of(grouped, grouped.truncated),
+        not_contained=0 if grouped.apart is None else int(np.count_nonzero(grouped.apart & grouped.unique)),
+        truncated=0 if cut is None else int(np.count_nonzero(cut & grouped.unique)),
         duplicates_of_stored=duplicates_of_stored,
         group_count=grouped.count,
         rejected=counts.rejected,
@@ -228,8 +229,3 @@ def report_of(
         largest=tuple(map(GroupSize, ids(largest.tolist()), sizes[largest].tolist())),
         counts=counts,
     )
-
-
-def _kept_of(grouped: Groups, documents: NDArray[np.bool_] | None) -> int:
-    """Number of kept ones among some documents: bool (n,), None for none."""
-    return 0 if documents is None else int(np.count_nonzero(documents & grouped.unique))

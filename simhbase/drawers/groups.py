@@ -38,7 +38,7 @@ class Groups:
     representative, which may be far in a connected component; similarity: float64 (n,), to the
     representative, None if unknown; apart: bool (n,), documents near a representative that does not contain
     them, None if containment does not count; truncated: bool (n,), documents that were not compared with all
-    candidates (`Tries`), None if texts are not compared.
+    candidates (`Tries`), None if all were.
     """
 
     representative: Numbers
@@ -79,27 +79,32 @@ class ExactSimilarity:
     contains: Callable[[Numbers, Numbers], NDArray[np.bool_]] | None = None
 
 
+@dataclass
 class Tries:
     """Which of the candidates of n texts are compared. n near texts of which none matches another would take
     n * n / 2 comparisons. So a text that was compared with MOST_TRIES in vain is compared further only with
     those whose fingerprints are nearer than all of these: at most as many as a sketch has slots.
 
-    truncated: bool (n,), texts that were not compared with all.
+    truncated: bool (n,), texts that were not compared with all; None if none was compared in vain.
     """
 
-    def __init__(self, n: int) -> None:
-        self.truncated = np.zeros(n, dtype=np.bool_)
-        self._failed = np.zeros(n, dtype=np.uint8)
-        self._nearest = np.full(n, np.iinfo(np.uint16).max, dtype=np.uint16)  # of those compared in vain
+    n: int
+    truncated: NDArray[np.bool_] | None = None
 
     def admit(self, texts: Numbers, distance: Distances) -> NDArray[np.bool_]:
-        """Which of m candidates to compare with these texts: bool (m,). distance: of their fingerprints."""
+        """Which of m candidates to compare with these texts, once there was a failure: bool (m,). distance:
+        of their fingerprints."""
+        assert self.truncated is not None
         admitted: NDArray[np.bool_] = (self._failed[texts] < MOST_TRIES) | (distance < self._nearest[texts])
         self.truncated[texts[~admitted]] = True
         return admitted
 
-    def failed(self, texts: Numbers, distance: Distances) -> None:
+    def fail(self, texts: Numbers, distance: Distances) -> None:
         """Note that these texts did not match candidates at such a distance."""
+        if self.truncated is None:
+            self.truncated = np.zeros(self.n, dtype=np.bool_)
+            self._failed = np.zeros(self.n, dtype=np.uint8)
+            self._nearest = np.full(self.n, np.iinfo(np.uint16).max, dtype=np.uint16)  # of those that failed
         few, counts = np.unique(texts, return_counts=True)
         self._failed[few] = np.minimum(self._failed[few] + counts, MOST_TRIES)
         np.minimum.at(self._nearest, texts, distance.astype(np.uint16))
@@ -181,18 +186,18 @@ class Matcher:
     ) -> tuple[Similar, NDArray[np.bool_]]:
         if self.exact is None or tries is None:
             return (left, right, np.ones(len(left))), np.ones(len(left), dtype=np.bool_)
-        distance, _ = self.measured(documents[left], documents[right])
-        admitted = tries.admit(right, distance)
-        left, right, distance = left[admitted], right[admitted], distance[admitted]
+        if tries.truncated is not None:
+            admitted = tries.admit(right, self.measured(documents[left], documents[right])[0])
+            left, right = left[admitted], right[admitted]
         similarity = self.exact.similarity(documents[left], documents[right])
-        near = np.flatnonzero(similarity >= self.exact.least)
-        has = np.ones(len(near), dtype=np.bool_)
+        near = similarity >= self.exact.least
+        has = near.copy()
         if self.exact.contains is not None:
-            has = self.exact.contains(documents[left[near]], documents[right[near]])
-        in_vain = np.ones(len(left), dtype=np.bool_)
-        in_vain[near[has]] = False
-        tries.failed(right[in_vain], distance[in_vain])
-        return (left[near], right[near], similarity[near]), has
+            has[near] = self.exact.contains(documents[left[near]], documents[right[near]])
+        if not has.all():
+            one, other = left[~has], right[~has]
+            tries.fail(other, self.measured(documents[one], documents[other])[0])
+        return (left[near], right[near], similarity[near]), has[near]
 
     def distinct_pairs(self, documents: Numbers) -> Iterator[Pairs]:
         """The near pairs of m distinct documents by fingerprints, as positions among them: each once, in
@@ -276,7 +281,9 @@ def groups(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
         candidates.match_pairs(left, right)
     root = np.frombuffer(candidates.leaders(), np.int32)
     representative = values.first[root[values.inverse]]
-    truncated = None if tries is None else tries.truncated[values.inverse]
+    truncated = None
+    if tries is not None and tries.truncated is not None:
+        truncated = tries.truncated[values.inverse]
     if order is not None:
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
@@ -309,7 +316,9 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     leader, similarity, apart = _leaders(matcher, documents, tries)
     representative = documents[leader][values.inverse]
     similarity, apart = similarity[values.inverse], apart[values.inverse]
-    truncated = None if tries is None else tries.truncated[values.inverse]
+    truncated = None
+    if tries is not None and tries.truncated is not None:
+        truncated = tries.truncated[values.inverse]
     del values, documents, leader, tries
     if order is not None:
         place = np.argsort(order)

@@ -31,7 +31,7 @@ import orjson
 from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, UsageError
 from simhbase.process.logs import logger
 from simhbase.stores.base import Store, now
-from simhbase.stores.meta import Meta
+from simhbase.stores.meta import MOST_TRIES, Meta, not_changed
 
 log = logger(__name__)
 LEASE, RENEWED = 30.0, 10.0  # seconds
@@ -126,13 +126,13 @@ class LoadLog(AbstractContextManager["LoadLog"]):
         UsageError for an invalid name or an unfinished load with another task.
         """
         require_name(name)
-
-        def taken() -> LoadLog | None:
+        row = of + name.encode()
+        for _ in range(MOST_TRIES):
             # Compare-and-set with the value that was read: another process may take the load in between.
-            found = cls(store, name, task, _value_of_free(store, of + name.encode()), of)
-            return found if found._take() else None
-
-        return Meta(store).change(_STATE + of + name.encode(), taken)
+            found = cls(store, name, task, _value_of_free(store, row), of)
+            if found._take():
+                return found
+        raise not_changed(store.url, _STATE + row)
 
     def _take(self) -> bool:
         """Take the lease; false if another process was faster."""

@@ -6,6 +6,7 @@ process caches it for a few seconds.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -18,10 +19,11 @@ from simhbase.model.moment import at, since_epoch
 from simhbase.model.stored import MOST_IN_NOTE, Muted
 from simhbase.model.values import Fingerprint, Match
 from simhbase.stores.base import Store
-from simhbase.stores.meta import Meta
+from simhbase.stores.meta import MOST_TRIES, Meta, not_changed
 
 READ_AGAIN = 5.0  # seconds that a process caches the list
 MOST_BYTES = 1 << 20  # about ten thousand entries
+LONGEST_PAUSE = 0.1  # seconds, after another process was faster
 KEY = b"muted"  # in meta; of a scope with a slash and its prefix behind it
 _NEVER = 1 << 63  # later than any moment
 
@@ -109,17 +111,15 @@ class MuteList:
     def _replace(self, removed: Set[Name], added: Iterable[Muted]) -> Set[Name]:
         """Replaces entries by compare-and-set, and drops ended ones. Returns the names before."""
         meta = Meta(self.store)
-
-        def replaced() -> Set[Name] | None:
+        for _ in range(MOST_TRIES):
             value, now = meta.get(self.key), self.clock()
             before = {(entry.id, entry.fingerprint): entry for entry in _decoded(value) if _holds(entry, now)}
             entries = (*(entry for name, entry in before.items() if name not in removed), *added)
-            if not meta.compare_and_set(self.key, value, _encoded(entries)):
-                return None
-            self._note(entries)
-            return before.keys()
-
-        return meta.change(self.key, replaced)
+            if meta.compare_and_set(self.key, value, _encoded(entries)):
+                self._note(entries)
+                return before.keys()
+            time.sleep(random.uniform(0, LONGEST_PAUSE))
+        raise not_changed(self.store.url, self.key)
 
     def _note(self, entries: tuple[Muted, ...], read: float | None = None) -> _CachedList:
         now = self.clock()

@@ -55,6 +55,8 @@ class Calls:
 
     def _run_next(self) -> None:
         with self._lock:
+            if not self._waiting:  # what was to run is cancelled
+                return
             future, call = self._waiting.next()
         if not future.set_running_or_notify_cancel():
             return
@@ -66,6 +68,12 @@ class Calls:
     def _done(self, caller: Hashable, future: Future[T]) -> None:
         with self._lock:
             self._shares.give_back(caller, 1)
+            if future.cancelled():  # what it was called with, which may be large, is not kept until its turn
+                waiting = self._waiting.get(caller, deque())
+                for each in [each for each in waiting if each[0] is future]:
+                    waiting.remove(each)
+                if not waiting:
+                    self._waiting.pop(caller, None)
 
     def close(self) -> None:
         self._pool.shutdown()

@@ -170,8 +170,8 @@ class SharedLookups:
         query: Query,
         source: Hashable = None,
         near_limit: int | None = None,
-    ) -> list[Future[Answers]]:
-        """The answers to come, in parts."""
+    ) -> list[_Request]:
+        """The requests of the answers to come, in parts."""
         if isinstance(records, str):
             raise UsageError(f"one string was given: put it into a list, [{records[:40]!r}]")
         self._scheme.bounds(query.k, query.min_similarity)  # raises UsageError here, in the caller's thread
@@ -189,16 +189,16 @@ class SharedLookups:
                 f"{queue.records:,} lookups in {self.index.store.url} are waiting, the maximum is "
                 f"{self.queue:,}: try again later, or look up fewer at once"
             )
-        return [request.future for request in requests]
+        return requests
 
-    def _wait(self, futures: Sequence[Future[Answers]], timeout: float | None) -> Answers:
+    def _wait(self, requests: Sequence[_Request], timeout: float | None) -> Answers:
         self._queue.wake()
         end = None if timeout is None else monotonic() + timeout
         try:
-            return [answer for future in futures for answer in self._part(future, timeout, end)]
-        finally:
-            for future in futures:
-                future.cancel()
+            return [answer for request in requests for answer in self._part(request.future, timeout, end)]
+        except BaseException:
+            self._queue.withdraw(requests)
+            raise
 
     def _part(self, future: Future[Answers], timeout: float | None, end: float | None) -> Answers:
         try:
@@ -208,20 +208,18 @@ class SharedLookups:
                 return future.result()
             raise self._timed_out(timeout) from None
 
-    async def _await(self, futures: Sequence[Future[Answers]], timeout: float | None) -> Answers:
+    async def _await(self, requests: Sequence[_Request], timeout: float | None) -> Answers:
         # After the current turn of the loop: a reader that starts earlier competes with it for the
         # interpreter, and misses lookups that are about to be submitted.
         asyncio.get_running_loop().call_soon(self._queue.wake)
         try:
             async with asyncio.timeout(timeout) as limit:
-                parts = await asyncio.gather(*map(asyncio.wrap_future, futures))
-        except TimeoutError:
-            if not limit.expired():
+                parts = await asyncio.gather(*(asyncio.wrap_future(each.future) for each in requests))
+        except BaseException as error:
+            self._queue.withdraw(requests)
+            if not isinstance(error, TimeoutError) or not limit.expired():
                 raise
             raise self._timed_out(timeout) from None
-        finally:
-            for future in futures:
-                future.cancel()
         return parts[0] if len(parts) == 1 else [answer for part in parts for answer in part]
 
     def _timed_out(self, timeout: float | None) -> TimedOut:

@@ -11,7 +11,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from copy import copy
@@ -154,6 +154,25 @@ class Queue(Generic[Asked]):
                 self._is_due = True
                 self._changed.notify()
             return True
+
+    def withdraw(self, requests: Iterable[Asked]) -> None:
+        """Cancel requests that nobody waits for. Those that were not taken leave their places to others."""
+        with self._changed:
+            for request in requests:
+                request.future.cancel()
+                kinds = self._waiting.get(request.source, OrderedDict())
+                waiting = kinds.get(request.kind, deque())
+                if request not in waiting:
+                    continue
+                waiting.remove(request)
+                self.records -= len(request.records)
+                if self._shares is not None:
+                    self._shares.give_back(request.source, len(request.records))
+                if not waiting:
+                    del kinds[request.kind]
+                if not kinds:
+                    del self._waiting[request.source]
+            self._is_due &= bool(self._waiting)
 
     def wake(self) -> None:
         with self._changed:

@@ -10,6 +10,7 @@ boilerplate = "news.boilerplate"  # another
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -25,6 +26,14 @@ from simhbase.text.userfile import read_boilerplate, read_table, read_utf8
 
 _FILES = {"idf": read_table, "boilerplate": read_boilerplate}
 _MOST_BYTES = 1 << 20
+# Texts and comments, which may have dots; and names of more parts than any parameter has, for each of which
+# the parser takes the time and memory of all before it.
+_TEXTS = re.compile(  # also those without an end, so that each is read once
+    r""""{3}(?:[^\\]|\\.)*?(?:"{3}|\Z)|'{3}.*?(?:'{3}|\Z)"""
+    r"""|"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?|#[^\n]*+""",
+    re.DOTALL,
+)
+_LONG_NAME = re.compile(r"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){8}")
 _HEAD = "# A profile of simhbase: the parameters that stored fingerprints depend on.\n"
 
 
@@ -63,14 +72,19 @@ def read_parameters(name: str) -> Mapping[str, object]:
     path = Path(name)
     if not path.exists():
         raise UsageError(f"no profile {name!r}: use {', '.join(PRESETS)}, or the path of a profile file")
+    content = read_utf8(path, "profile file", _MOST_BYTES).decode()
+    if _LONG_NAME.search(_TEXTS.sub("text", content)):
+        raise BadInput(f"the profile file {path} has a name of many parts: its parameters are plain")
     try:
-        given = tomllib.loads(read_utf8(path, "profile file", _MOST_BYTES).decode())
-    except BadInput:
-        raise
+        given = tomllib.loads(content)
     except RecursionError as error:
         raise BadInput(f"the profile file {path} nests values too deep: its parameters are plain") from error
     except ValueError as error:  # no TOML, or a number of too many digits
         raise BadInput(f"the profile file {path} is not valid TOML: {error}") from error
+    if not given:
+        raise UsageError(
+            f"the profile file {path} has no parameters: use 'default' for those of that profile"
+        )
     if unknown := sorted(given.keys() - set(NAMES)):
         raise UsageError(
             f"the profile file {path} has unknown parameters ({', '.join(unknown)}): use {', '.join(NAMES)}"

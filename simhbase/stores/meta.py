@@ -3,11 +3,9 @@ in plain integers."""
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from simhbase.errors import StoreFailed
 from simhbase.stores.base import Records, RecordTable, Row
@@ -16,7 +14,6 @@ from simhbase.stores.keys import after_prefix
 
 TICKETS = b"claim tickets"  # counter of the batches of claims, where many processes write
 MOST_TRIES = 100  # of a change, each of which fails if another process was faster
-LONGEST_PAUSE = 0.1  # seconds between two of them
 _COUNTER_BYTES = 8
 _RESTORE = "Restore the store from a copy, or copy what can be read: simhbase migrate --salvage"
 _REMEDIES = (
@@ -24,9 +21,6 @@ _REMEDIES = (
     (b"load", "'simhbase check --repair' removes it: the load then begins from its first document"),
     (b"claims/", "'simhbase vacuum' removes it when it has not changed for a day"),
 )
-
-
-T = TypeVar("T")
 
 
 class _Tables(Protocol):
@@ -67,19 +61,6 @@ class Meta:
         before = None if expected is None else checked(key, expected)
         return self.store.records("meta").compare_and_set(key, before, checked(key, value))
 
-    def change(self, key: bytes, attempt: Callable[[], T | None]) -> T:
-        """The result of changing a row by compare-and-set. attempt: reads the row, and returns None if
-        another process changed it meanwhile. Raises StoreFailed after MOST_TRIES of these."""
-        for _ in range(MOST_TRIES):
-            if (result := attempt()) is not None:
-                return result
-            time.sleep(random.uniform(0, LONGEST_PAUSE))
-        raise StoreFailed(
-            f"the row {quoted(key)} of the table meta of {self.store.url} was not changed: {MOST_TRIES} "
-            "tries were refused, as if another process had been faster each time. Try again. If no other "
-            "process changes the row, the server or a proxy before it refuses all such changes: look at its log"
-        )
-
     def delete(self, keys: Sequence[bytes]) -> None:
         self.store.records("meta").delete(keys)
 
@@ -111,6 +92,15 @@ def quoted(key: bytes) -> str:
     """The name of a row, for messages: bytes that are no text, and control characters, as their codes."""
     text = key.decode(errors="backslashreplace")
     return "'" + "".join(each if each.isprintable() else repr(each)[1:-1] for each in text) + "'"
+
+
+def not_changed(url: str, key: bytes) -> StoreFailed:
+    """The error of a change of meta that was refused MOST_TRIES times."""
+    return StoreFailed(
+        f"the row {quoted(key)} of the table meta of {url} was not changed: {MOST_TRIES} tries were refused, "
+        "as if another process had been faster each time. Try again. If no other process changes the row, "
+        "the server or a proxy before it refuses such changes: look at its log"
+    )
 
 
 def remedy(key: bytes) -> str:

@@ -342,6 +342,31 @@ def test_a_task_that_is_cancelled_while_it_is_read_harms_nobody():
         asyncio.run(ask_and_cancel())
 
 
+def test_who_gives_up_leaves_the_place_to_others():
+    async def ask_and_cancel() -> Any:
+        for _ in range(3):
+            asked = asyncio.create_task(shared.afind_many(TEXTS[:3]))
+            while shared.waiting < 3:
+                await asyncio.sleep(0.001)
+            with pytest.raises(Overloaded):
+                await shared.afind(TEXTS[4])
+            asked.cancel()
+            await asyncio.wait([asked])
+            assert shared.waiting == 0
+        with pytest.raises(TimedOut):
+            await shared.afind_many(TEXTS[:3], timeout=0.01)
+        task = asyncio.create_task(shared.afind(TEXTS[4]))
+        while shared.waiting < 1:
+            await asyncio.sleep(0.001)
+        gate.open.set()
+        return await task
+
+    with gated(queue=3) as (shared, gate, _):
+        with pytest.raises(TimedOut):
+            shared.find_many(TEXTS[:3], timeout=0.01)
+        assert asyncio.run(ask_and_cancel()) == in_memory(*STORED).find(TEXTS[4])
+
+
 # --- errors ---
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from simhbase.errors import StoreFailed
+from simhbase.index import mute
 from simhbase.index.load_log import LoadLog
 from simhbase.index.mute import MuteList
 from simhbase.model.moment import at
@@ -50,7 +51,7 @@ class Refusing:
 
 @pytest.fixture(autouse=True)
 def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meta, "LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr(mute, "LONGEST_PAUSE", 0.0)
 
 
 def test_a_mute_list_that_cannot_be_changed_is_an_error() -> None:

@@ -61,6 +61,12 @@ def test_the_name_of_a_preset_stands_for_its_parameters(preset: str) -> None:
     [
         ("scheme = minhash", BadInput, "is not valid TOML"),
         (f"k = {'[' * 10_000}", BadInput, "nests values too deep"),
+        (f"{'k.' * 100_000}k = 1", BadInput, "a name of many parts"),
+        (f"[{'k . ' * 100_000}k]", BadInput, "a name of many parts"),
+        (f'k = {{{"k." * 100_000}"k" = 1}}', BadInput, "a name of many parts"),
+        ("'k'." * 100_000 + "k = 1", BadInput, "a name of many parts"),
+        ("", UsageError, "has no parameters: use 'default'"),
+        ("# k = 3\n", UsageError, "has no parameters: use 'default'"),
         (f"k = {'9' * 5_000}", BadInput, "is not valid TOML: Exceeds the limit"),
         (f'features = "{"x" * (1 << 20)}"', BadInput, "has more than 1 MiB"),
         ('sheme = "minhash"', UsageError, r"unknown parameters \(sheme\): use scheme, features"),
@@ -74,6 +80,12 @@ def test_mistakes_are_named(tmp_path: Path, content: str, error: type[Exception]
     (tmp_path / "p.toml").write_text(content)
     with pytest.raises(error, match=message):
         read_parameters(str(tmp_path / "p.toml"))
+
+
+def test_words_and_comments_may_have_many_dots(tmp_path: Path) -> None:
+    dots = "a." * 100
+    (tmp_path / "p.toml").write_text(f'# {dots}\nstop_words = [\n"{dots}", \'{dots}"\', """{dots}"""]')
+    assert read_parameters(str(tmp_path / "p.toml"))["stop_words"] == {dots, f'{dots}"'}
 
 
 def test_what_is_neither_a_name_nor_a_file_is_refused() -> None:

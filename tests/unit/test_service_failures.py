@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import threading
+import weakref
 from collections.abc import Hashable
 from contextlib import ExitStack
 from hashlib import sha256
@@ -56,6 +58,39 @@ def test_threads_serve_sources_by_turns() -> None:
 
     asyncio.run(ask_all())
     assert served == ["a1", "b1", "c1", "b2", "a3"] or served == ["a1", "b1", "c1", "a3", "b2"]
+
+
+def test_what_a_cancelled_call_was_given_is_not_kept_until_its_turn() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Body(list[int]):
+        """Can be referred to weakly."""
+
+    def first() -> None:
+        begun.set()
+        go_on.wait(10)
+
+    async def ask_and_cancel() -> None:
+        calls = Calls(1, 100, 10)
+        running = asyncio.create_task(calls.run(first))
+        await asyncio.to_thread(begun.wait, 10)
+        body = Body([1])
+        kept = weakref.ref(body)
+        asked = asyncio.create_task(calls.run(len, body))
+        await asyncio.sleep(0)
+        assert calls.pending == 2
+        asked.cancel()
+        await asyncio.wait([asked])
+        del body, asked
+        gc.collect()
+        assert kept() is None
+        assert calls.pending == 1
+        go_on.set()
+        await running
+        assert await calls.run(len, b"after") == 5
+        calls.close()
+
+    asyncio.run(ask_and_cancel())
 
 
 def test_one_source_does_not_take_all_places_of_those_who_wait() -> None:
