@@ -19,6 +19,7 @@ mod minhash;
 mod near;
 mod normal;
 mod pipeline;
+mod rows;
 mod simhash;
 mod table;
 mod texts;
@@ -33,7 +34,7 @@ use pipeline::{Fingerprints, Scratch, Sketching};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyTuple};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -689,6 +690,51 @@ struct Drawers(RwLock<drawers::Drawers>);
 /// Distances by fingerprint, whether a drawer has more rows than the limit, rows read, and those of the largest drawer.
 type Hits<'py> = (Bound<'py, PyDict>, bool, usize, usize);
 
+fn hits<'py>(py: Python<'py>, near: &drawers::Near) -> PyResult<Hits<'py>> {
+    let found = PyDict::new(py);
+    near.bits.iter().try_for_each(|&(fingerprint, bits)| found.set_item(fingerprint, bits))?;
+    Ok((found, near.truncated, near.rows, near.largest))
+}
+
+/// `Drawers.near` of drawers that an iterator of RocksDB reads.
+#[pyfunction]
+fn near_rows<'py>(
+    iterator: &Bound<'py, PyAny>,
+    value: u64,
+    prefixes: List<'_, 'py>,
+    most: u32,
+    limit: Option<usize>,
+) -> PyResult<Hits<'py>> {
+    let near = rows::Rows::of(iterator)?.near(value, prefixes, most, limit.unwrap_or(usize::MAX))?;
+    hits(iterator.py(), &near)
+}
+
+/// Keys from each start on, within the bounds of an iterator of RocksDB: up to `limit` of each, for as many starts as have
+/// `enough`. Also the offsets of each start's keys, one more than starts, and whether there were more.
+#[pyfunction]
+fn keys_from<'py>(
+    iterator: &Bound<'py, PyAny>,
+    starts: List<'_, 'py>,
+    limit: usize,
+    enough: usize,
+) -> PyResult<rows::Keys<'py>> {
+    rows::Rows::of(iterator)?.keys(starts, limit, enough)
+}
+
+/// For each start and prefix, up to `limit` rows from the start on with this prefix: keys and values.
+#[pyfunction]
+fn rows_from<'py>(
+    iterator: &Bound<'py, PyAny>,
+    ranges: Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>,
+    limit: usize,
+) -> PyResult<Vec<Vec<Bound<'py, PyTuple>>>> {
+    let mut rows = rows::Rows::of(iterator)?;
+    let of = |(start, prefix): &(Bound<'py, PyBytes>, Bound<'py, PyBytes>)| {
+        rows.beginning(start.as_any(), prefix.as_bytes(), limit)
+    };
+    ranges.iter().map(of).collect()
+}
+
 #[pymethods]
 impl Drawers {
     #[new]
@@ -731,9 +777,7 @@ impl Drawers {
             Ok(drawers) => catch_unwind(AssertUnwindSafe(|| job(&drawers))).map_err(|_| failed(py))?,
             Err(_) => self.read_by(py, job)?, // others change it just now
         };
-        let found = PyDict::new(py);
-        near.bits.iter().try_for_each(|&(fingerprint, bits)| found.set_item(fingerprint, bits))?;
-        Ok((found, near.truncated, near.rows, near.largest))
+        hits(py, &near)
     }
 
     /// The first `limit` rows of drawers, uint8 (m, 5), from number `first` on, of as many as have about `enough` rows:
@@ -923,6 +967,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mismatches, module)?)?;
     module.add_function(wrap_pyfunction!(mismatches_between, module)?)?;
     module.add_function(wrap_pyfunction!(meet_first, module)?)?;
+    module.add_function(wrap_pyfunction!(near_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(keys_from, module)?)?;
+    module.add_function(wrap_pyfunction!(rows_from, module)?)?;
     module.add_function(wrap_pyfunction!(segments, module)?)?;
     module.add_function(wrap_pyfunction!(unicode_sum, module)?)
 }

@@ -95,6 +95,7 @@ UNKNOWN_FINGERPRINT = "no document has this fingerprint, so there is no sketch t
 UNKNOWN_ID = "no document is stored under this id"
 LOST_SKETCH = "the document's sketch is lost: run simhbase check"
 PAGE, PAGE_READ = 1000, 50_000  # documents per page, and rows read for one
+_USUAL = Query()
 LOOKED_AT = 5.0  # seconds between checks that the tables were not recreated
 
 
@@ -616,8 +617,9 @@ class Index(AbstractContextManager["Index"]):
         k, min_similarity, since, tags: see Query. Raises UsageError for bounds that the scheme does not have
         or cannot guarantee, a time in the future, and invalid tags.
         """
-        query = Query(k, min_similarity, since, {} if tags is None else tags)
-        return self._find_text(text, query)
+        if k is None and min_similarity is None and since is None and tags is None:
+            return self._find_text(text, _USUAL)
+        return self._find_text(text, Query(k, min_similarity, since, {} if tags is None else tags))
 
     def _find_text(self, text: str, query: Query) -> Lookup:
         if not isinstance(text, str):  # missing, or refused

@@ -196,7 +196,8 @@ class Reader:
 
     def near_one(self, text: TextFingerprint, asked: Asked) -> NearOne:
         """The documents near one text: the answer of `near`, without arrays."""
-        return self._without_loss(partial(self._near_one, text, asked))
+        found = self._near_one(text, asked)
+        return self._without_loss(partial(self._near_one, text, asked)) if found.lost else found
 
     def _near_one(self, text: TextFingerprint, asked: Asked) -> NearOne:
         earliest = asked.since
@@ -230,19 +231,26 @@ class Reader:
 
     def _read_one(self, text: TextFingerprint, bounds: Bounds, *, verifies: bool) -> NearRows:
         prefixes = self.scheme.probes_of(text)
-        limits = NearLimits(
-            bounds.bits,
-            self.drawer_limit,
-            self.ids_limit + 1,
-            self.hidden.fingerprints,
-            rows.key_of_id if verifies else None,
-            self.of,
-        )
+        limits = self._limits.get((bounds.bits, verifies))
+        if limits is None:
+            limits = self._limits[bounds.bits, verifies] = NearLimits(
+                bounds.bits,
+                self.drawer_limit,
+                self.ids_limit + 1,
+                self.hidden.fingerprints,
+                rows.key_of_id if verifies else None,
+                self.of,
+            )
         if self.scheme.listed_sketching is None:
             found = self.store.near(text.value, prefixes, limits)
         else:
             found = self.store.read_consistent(lambda: self._read_sketched(text, prefixes, bounds, limits))
         return self._with_equal(text.value, found, limits) if found.hits.truncated else found
+
+    @cached_property
+    def _limits(self) -> dict[tuple[int, bool], NearLimits]:
+        """Those of lookups so far, by bits and whether documents are read."""
+        return {}
 
     def _with_equal(self, value: int, found: NearRows, limits: NearLimits) -> NearRows:
         """Adds documents with the same fingerprint: other rows may have kept it out of what was read of full
@@ -308,7 +316,7 @@ class Reader:
         sketching = self.scheme.sketching
         if sketching is None:
             return entry
-        size = sketching.bytes
+        size = self._sketch_bytes
         if not self.scheme.listed_sketching:
             _ = rows.whole_sketch(document, entry.sketch, size)
             return entry
@@ -318,6 +326,10 @@ class Reader:
         return replace(
             entry, sketch=rows.whole_sketch(document, rows.listed_sketch(key, listing.value), size)
         )
+
+    @cached_property
+    def _sketch_bytes(self) -> int:
+        return self.scheme.sketching.bytes if self.scheme.sketching else 0
 
     def _match(self, text: TextFingerprint, document: str, entry: Entry, bounds: Bounds) -> Match | None:
         scheme, sketching, similarity = self.scheme, self.scheme.sketching, None
@@ -659,7 +671,7 @@ class Reader:
 
     def _pairs(self, led: Sequence[Led], now: Now | None) -> Iterator[_Pair]:
         """Pairs of queries and documents, each once."""
-        size = self.scheme.sketching.bytes if self.scheme.sketching else 0
+        size = self._sketch_bytes
         moved: dict[str, bytes] = {}
         if now is not None and self.scheme.listed_sketching:
             # Those whose fingerprint has changed since their hint.

@@ -373,8 +373,8 @@ def listed_rows(store: Store, hits: DrawerHits, limits: NearLimits) -> NearRows:
 def listed_by(
     hits: DrawerHits,
     limits: NearLimits,
-    scan: Callable[[Sequence[bytes], int], list[list[Row]]],
-    get: Callable[[Sequence[bytes]], list[Cell | None]],
+    scan: Callable[[list[bytes], int], list[list[Row]]],
+    get: Callable[[list[bytes]], list[Cell | None]],
 ) -> NearRows:
     """Like `listed_rows`, by `Records.scan` of the table fingerprints and `Records.get` of the documents."""
     if not limits.hidden.isdisjoint(hits.bits):

@@ -21,6 +21,7 @@ PARTS = (
     "load",
     "serve",
     "dedup",
+    "jobs",
     "growth",
     "scale",
     "stored",
@@ -57,7 +58,7 @@ def main() -> None:
         "--against",
         metavar="FOLDER|COMMIT",
         help="print what differs from the CSV files in this folder, to stderr; or measure this older state "
-        "of the source, too, where a part does (lookups, regrouped)",
+        "of the source, too, where a part does (jobs, lookups, regrouped)",
     )
     parser.add_argument(
         "--scale", type=float, default=1.0, help="so many times the usual amounts (10: 10M documents)"

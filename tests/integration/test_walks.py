@@ -128,7 +128,7 @@ def test_a_run_meets_the_functions_of_its_walk_in_their_order(name, folder):
 
 # Functions that a call enters, once everything is imported and kept. A ceiling may only fall.
 CEILINGS = {
-    "find": 47,
+    "find": 43,
     "claim": 101,
     "load": 278,
     "dedup": 218,

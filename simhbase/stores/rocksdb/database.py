@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import struct
-import sys
 import time
 import weakref
 from collections import deque
@@ -24,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rocksdict import AccessType, Checkpoint, DbClosedError, Options, Rdict, ReadOptions, WriteBatch
 
-from simhbase.drawers.rowkeys import PREFIX_BYTES
+from simhbase._core import keys_from, near_rows, rows_from
 from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
 from simhbase.model.values import Size
 from simhbase.stores.base import MET, PART_ROWS, Cell, DrawerHits, NearLimits, NearRows, Row, listed_by
@@ -62,7 +61,7 @@ def cell_of(stored: bytes) -> Cell:
     """The cell of a value that begins with its version."""
     if len(stored) < VERSION.size:  # damaged, which check tells
         return Cell(stored, 0)
-    return Cell(stored[VERSION.size :], VERSION.unpack_from(stored)[0])
+    return Cell(stored[VERSION.size :], *VERSION.unpack_from(stored))
 
 
 @dataclass(slots=True)
@@ -155,7 +154,7 @@ class Database:
             deque(threads.map(self.families[table].get, parts), maxlen=0)
 
     def keys(
-        self, table: str, options: ReadOptions, starts: Iterable[bytes], most: int
+        self, table: str, options: ReadOptions, starts: list[bytes], most: int
     ) -> tuple[list[bytes], list[int], list[bool]]:
         """Up to `most` keys from each start on, within the bounds of the read options, for as many starts as
         give PART_ROWS keys.
@@ -165,85 +164,45 @@ class Database:
         """
         with self._reading:
             iterator = self.families[table].iter(options)
-            seek, current, advance, check = iterator.seek, iterator.key, iterator.next, iterator.status
-            keys: list[bytes] = []
-            offsets = [0]
-            more = []
             try:
-                for start in starts:
-                    seek(start)
-                    full = len(keys) + most
-                    while (key := current()) is not None and len(keys) < full:
-                        keys.append(key)
-                        advance()
-                    check()
-                    offsets.append(len(keys))
-                    more.append(key is not None)
-                    if len(keys) >= PART_ROWS:
-                        break
+                return keys_from(iterator, starts, most, PART_ROWS)
             finally:
-                del iterator, seek, current, advance, check  # see the class
-            return keys, offsets, more
+                del iterator  # see the class
 
-    def near(self, value: int, prefixes: Iterable[bytes], limits: NearLimits) -> NearRows:
+    def near(self, value: int, prefixes: list[bytes], limits: NearLimits) -> NearRows:
         """`Store.near`, by this database only."""
-        return listed_by(self._hits(value, prefixes, limits), limits, self._listed, self._documents)
+        with self._reading:
+            return listed_by(self._hits(value, prefixes, limits), limits, self._listed, self._documents)
 
-    def _listed(self, prefixes: Sequence[bytes], most: int) -> list[list[Row]]:
-        ranges = zip(prefixes, prefixes, strict=True)
-        found = self.rows("fingerprints", IN_ORDER, ranges, most)
+    def _listed(self, prefixes: list[bytes], most: int) -> list[list[Row]]:
+        iterator = self.families["fingerprints"].iter(IN_ORDER)
+        try:
+            found = rows_from(iterator, [(prefix, prefix) for prefix in prefixes], most)
+        finally:
+            del iterator  # see the class
         return [[(key, cell_of(stored)) for key, stored in rows] for rows in found]
 
-    def _documents(self, keys: Sequence[bytes]) -> list[Cell | None]:
-        return [None if stored is None else cell_of(stored) for stored in self.get("documents", keys)]
+    def _documents(self, keys: list[bytes]) -> list[Cell | None]:
+        found = cast(list[bytes | None], self.families["documents"].get([*keys]))
+        return [None if stored is None else cell_of(stored) for stored in found]
 
-    def _hits(self, value: int, prefixes: Iterable[bytes], limits: NearLimits) -> DrawerHits:
-        bits, most = limits.bits, sys.maxsize if limits.drawer is None else limits.drawer
-        near: dict[int, int] = {}
-        truncated, rows, largest = False, 0, 0
-        from_bytes = int.from_bytes
-        with self._reading:
-            iterator = self.families[INDEX].iter(WITHIN_DRAWER)
-            seek, current, advance, check = iterator.seek, iterator.key, iterator.next, iterator.status
-            try:
-                for prefix in prefixes:
-                    seek(prefix)
-                    read = 0
-                    while (key := current()) is not None and read < most:
-                        found = from_bytes(key[PREFIX_BYTES:])
-                        if (far := (found ^ value).bit_count()) <= bits:
-                            near[found] = far
-                        read += 1
-                        advance()
-                    check()
-                    if key is not None:
-                        truncated = True
-                    rows += read
-                    if read > largest:
-                        largest = read
-            finally:
-                del iterator, seek, current, advance, check  # see the class
-        return DrawerHits(near, truncated, rows, largest)
+    def _hits(self, value: int, prefixes: list[bytes], limits: NearLimits) -> DrawerHits:
+        iterator = self.families[INDEX].iter(WITHIN_DRAWER)
+        try:
+            return DrawerHits(*near_rows(iterator, value, prefixes, limits.bits, limits.drawer))
+        finally:
+            del iterator  # see the class
 
     def rows(
-        self, table: str, options: ReadOptions, ranges: Iterable[tuple[bytes, bytes]], most: int
+        self, table: str, options: ReadOptions, ranges: list[tuple[bytes, bytes]], most: int
     ) -> list[list[tuple[bytes, bytes]]]:
         """For each start and prefix, up to `most` rows from the start on with this prefix."""
         with self._reading:
             iterator = self.families[table].iter(options)
-            found = []
             try:
-                for start, prefix in ranges:
-                    rows: list[tuple[bytes, bytes]] = []
-                    iterator.seek(start)
-                    while len(rows) < most and (key := iterator.key()) is not None and key.startswith(prefix):
-                        rows.append((key, iterator.value()))
-                        iterator.next()
-                    iterator.status()
-                    found.append(rows)
+                return rows_from(iterator, ranges, most)
             finally:
-                del iterator
-            return found
+                del iterator  # see the class
 
     @contextmanager
     def writing(self) -> Iterator[None]:

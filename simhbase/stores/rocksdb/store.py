@@ -130,7 +130,7 @@ class RocksStore(BaseStore["RocksRecords"]):
             return read()
 
     def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
-        found: Callable[[Database], NearRows] = methodcaller("near", value, prefixes, limits)
+        found: Callable[[Database], NearRows] = methodcaller("near", value, [*prefixes], limits)
         return self.read_consistent(partial(self.read, found))
 
     @contextmanager
