@@ -7,7 +7,11 @@
 //! - In a star, the first document that nobody leads leads all its matches that nobody leads, and so on: pairs are made
 //!   of documents that lead themselves. In chains, all that match are connected: pairs are made of those that are not yet.
 //! - A step makes pairs of documents in their order. The caller says which match before it takes the next step.
+//! - Where texts are compared, n near ones of which none matches another would take n * n / 2 comparisons. So a document
+//!   that was compared with `TRIES` in vain is compared further only with nearer ones than these: at most as many as
+//!   there are distances. Pairs count in their order, so that the groups do not depend on the size of steps.
 
+const TRIES: u8 = 100;
 const DOCUMENTS: usize = 1 << 20; // of a step, at most
 const PART: usize = 1 << 16; // pairs
 const NONE: u32 = u32::MAX;
@@ -20,9 +24,40 @@ pub struct Pairs {
     pub is_unsure: Vec<bool>,
 }
 
+/// A pair of documents whose texts were compared, or were not, as the later one was not admitted.
+pub struct Compared {
+    pub first: u32,
+    pub second: u32,
+    pub distance: u16,
+    pub is_match: bool,
+}
+
+/// What a pair does: nothing, as its documents are led or connected already, or the later one was compared with enough
+/// others; it was compared in vain; or it joins groups.
+pub const IDLE: u8 = 0;
+pub const IN_VAIN: u8 = 1;
+pub const JOINED: u8 = 2;
+
+/// The comparisons of a document in vain.
+#[derive(Clone, Copy)]
+struct Tries {
+    count: u8, // up to TRIES
+    nearest: u16,
+    is_truncated: bool, // whether it was not compared with a candidate for this reason
+}
+
+impl Tries {
+    const NONE: Self = Tries { count: 0, nearest: u16::MAX, is_truncated: false };
+
+    fn admit(&self, distance: u16) -> bool {
+        self.count < TRIES || distance < self.nearest
+    }
+}
+
 pub struct Candidates {
     is_chain: bool,
     leaders: Vec<u32>, // of documents; in chains another document before it, or itself
+    tries: Vec<Tries>, // of documents, once one was compared in vain
     shared: Option<Shared>,
     added: Vec<Vec<[u32; 2]>>, // pairs of near fingerprints in parts, each of which is freed when it is in lists
     near: Lists,               // fingerprints near each
@@ -90,6 +125,7 @@ impl Candidates {
         Candidates {
             is_chain,
             leaders: (0..documents as u32).collect(),
+            tries: vec![],
             shared: fingerprints.map(Shared::new),
             added: vec![],
             near: Lists::default(),
@@ -133,19 +169,69 @@ impl Candidates {
     /// Matches pairs of documents, the first before the second: in stars the first leads the second, if nobody leads
     /// either. Returns for each whether it does, or connects what was not connected.
     pub fn match_pairs(&mut self, pairs: impl Iterator<Item = [u32; 2]>) -> Vec<bool> {
-        let (leaders, is_chain) = (&mut self.leaders, self.is_chain);
-        let matched = |[first, second]: [u32; 2]| {
-            let (one, other) = match is_chain {
-                true => (leader(leaders, first), leader(leaders, second)),
-                false => (leaders[first as usize], leaders[second as usize]),
-            };
-            let is_new = one != other && (is_chain || (one, other) == (first, second));
-            if is_new {
-                leaders[one.max(other) as usize] = one.min(other);
-            }
-            is_new
-        };
-        pairs.map(matched).collect()
+        pairs.map(|[first, second]| self.separate(first, second).map(|ends| self.join(ends)).is_some()).collect()
+    }
+
+    /// Whether a document was compared in vain. Before, distances do not count.
+    pub fn has_failed(&self) -> bool {
+        !self.tries.is_empty()
+    }
+
+    /// Whether the second documents of pairs are compared with the first ones, after the steps before.
+    pub fn admit(&self, pairs: impl Iterator<Item = (u32, u16)>) -> Vec<bool> {
+        pairs.map(|(second, distance)| self.tries(second).admit(distance)).collect()
+    }
+
+    /// Matches all pairs of a step, with those that were not admitted. Returns what each does.
+    pub fn match_compared(&mut self, pairs: impl Iterator<Item = Compared>) -> Vec<u8> {
+        pairs.map(|pair| self.outcome(pair)).collect()
+    }
+
+    fn outcome(&mut self, pair: Compared) -> u8 {
+        let Some(ends) = self.separate(pair.first, pair.second) else { return IDLE };
+        let mut tries = self.tries(pair.second);
+        let is_admitted = tries.admit(pair.distance);
+        if is_admitted && pair.is_match {
+            self.join(ends);
+            return JOINED;
+        }
+        if is_admitted {
+            tries.count = TRIES.min(tries.count + 1);
+            tries.nearest = tries.nearest.min(pair.distance);
+        } else {
+            tries.is_truncated = true;
+        }
+        self.tries.resize(self.leaders.len(), Tries::NONE);
+        self.tries[pair.second as usize] = tries;
+        if is_admitted {
+            IN_VAIN
+        } else {
+            IDLE
+        }
+    }
+
+    fn tries(&self, document: u32) -> Tries {
+        self.tries.get(document as usize).copied().unwrap_or(Tries::NONE)
+    }
+
+    /// Whether each document was not compared with all its candidates.
+    pub fn truncated(&self) -> Vec<bool> {
+        (0..self.leaders.len()).map(|document| self.tries(document as u32).is_truncated).collect()
+    }
+
+    /// The leaders of two documents that can be joined: in chains if they are not connected, in stars if nobody leads
+    /// either.
+    fn separate(&mut self, first: u32, second: u32) -> Option<[u32; 2]> {
+        if self.is_chain {
+            let ends = [leader(&mut self.leaders, first), leader(&mut self.leaders, second)];
+            return (ends[0] != ends[1]).then_some(ends);
+        }
+        let is_free = |document: u32| self.leaders[document as usize] == document;
+        (first != second && is_free(first) && is_free(second)).then_some([first, second])
+    }
+
+    fn join(&mut self, [one, other]: [u32; 2]) {
+        self.leaders[one.max(other) as usize] = one.min(other);
     }
 
     /// Gives memory back after the last step, and shortens chains.

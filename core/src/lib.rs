@@ -630,6 +630,47 @@ impl Candidates {
         Ok(array(py, &work(py, || self.locked().match_pairs(pairs))?))
     }
 
+    /// Whether a document was compared in vain: before, `admit` admits all.
+    fn has_failed(&self) -> bool {
+        self.locked().has_failed()
+    }
+
+    /// Whether the later documents of pairs, int64, are compared with the earlier ones, at distances, uint16, of their
+    /// fingerprints: bool. A document that was compared with many in vain is compared with nearer ones only.
+    fn admit<'py>(
+        &self,
+        py: Python<'py>,
+        second: PyBuffer<i64>,
+        distance: PyBuffer<u16>,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
+        let (second, distance) = (numbers_in(&second)?, numbers_in(&distance)?);
+        let pairs = second.iter().zip(distance).map(|(&second, &distance)| (second as u32, distance));
+        Ok(array(py, &work(py, || self.locked().admit(pairs))?))
+    }
+
+    /// Groups all pairs of a step, as of `match_pairs`, whose texts were compared or not admitted. distance: as of
+    /// `admit`; is_match: uint8. Returns for each, uint8: 0 if its documents are led or connected already, or the later
+    /// one is not admitted; 1 if it does not match; 2 if it joins groups.
+    fn match_compared<'py>(
+        &self,
+        py: Python<'py>,
+        first: PyBuffer<i64>,
+        second: PyBuffer<i64>,
+        distance: PyBuffer<u16>,
+        is_match: PyBuffer<u8>,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
+        let compared = numbers_in(&distance)?.iter().zip(numbers_in(&is_match)?);
+        let pairs = pairs_in(&first, &second)?.zip(compared).map(|([first, second], (&distance, &is_match))| {
+            candidates::Compared { first, second, distance, is_match: is_match != 0 }
+        });
+        Ok(array(py, &work(py, || self.locked().match_compared(pairs))?))
+    }
+
+    /// Whether each document was not admitted to a comparison: bool.
+    fn truncated<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyByteArray>> {
+        Ok(array(py, &work(py, || self.locked().truncated())?))
+    }
+
     /// The document that leads each, int32, after the last step.
     fn leaders<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyByteArray>> {
         work(py, || self.locked().finish())?;

@@ -26,7 +26,7 @@ from simhbase.process.slices import Numbers, numbers_below
 MOST = (1 << 31) - 1  # documents
 SKETCHES_AT_ONCE = 1 << 14
 PAIRS_AT_ONCE = 1 << 12  # few: the matches among some save many comparisons of the next
-MOST_TRIES = 100  # texts that one is compared with in vain, before only nearer ones are
+IN_VAIN, JOINED = 1, 2  # what a pair of documents does, by the core
 Similar = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 
@@ -38,7 +38,7 @@ class Groups:
     representative, which may be far in a connected component; similarity: float64 (n,), to the
     representative, None if unknown; apart: bool (n,), documents near a representative that does not contain
     them, None if containment does not count; truncated: bool (n,), documents that were not compared with all
-    candidates (`Tries`), None if all were.
+    candidates (core/src/candidates.rs), None if texts are not compared.
     """
 
     representative: Numbers
@@ -79,35 +79,17 @@ class ExactSimilarity:
     contains: Callable[[Numbers, Numbers], NDArray[np.bool_]] | None = None
 
 
-@dataclass
-class Tries:
-    """Which of the candidates of n texts are compared. n near texts of which none matches another would take
-    n * n / 2 comparisons. So a text that was compared with MOST_TRIES in vain is compared further only with
-    those whose fingerprints are nearer than all of these: at most as many as a sketch has slots.
+@dataclass(frozen=True)
+class Joined:
+    """What a step of pairs does, as positions among documents.
 
-    truncated: bool (n,), texts that were not compared with all; None if none was compared in vain.
+    documents: int64 (m,), those that join another; similarity: float64 (m,), to it; apart: int64 (k,), those
+    near a document that does not contain them.
     """
 
-    n: int
-    truncated: NDArray[np.bool_] | None = None
-
-    def admit(self, texts: Numbers, distance: Distances) -> NDArray[np.bool_]:
-        """Which of m candidates to compare with these texts, once there was a failure: bool (m,). distance:
-        of their fingerprints."""
-        assert self.truncated is not None
-        admitted: NDArray[np.bool_] = (self._failed[texts] < MOST_TRIES) | (distance < self._nearest[texts])
-        self.truncated[texts[~admitted]] = True
-        return admitted
-
-    def fail(self, texts: Numbers, distance: Distances) -> None:
-        """Note that these texts did not match candidates at such a distance."""
-        if self.truncated is None:
-            self.truncated = np.zeros(self.n, dtype=np.bool_)
-            self._failed = np.zeros(self.n, dtype=np.uint8)
-            self._nearest = np.full(self.n, np.iinfo(np.uint16).max, dtype=np.uint16)  # of those that failed
-        few, counts = np.unique(texts, return_counts=True)
-        self._failed[few] = np.minimum(self._failed[few] + counts, MOST_TRIES)
-        np.minimum.at(self._nearest, texts, distance.astype(np.uint16))
+    documents: NDArray[np.int64]
+    similarity: NDArray[np.float64]
+    apart: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -165,12 +147,8 @@ class Matcher:
             candidates.add_crowd(members)
         return candidates
 
-    def matches(
-        self, documents: Numbers, candidates: Candidates, tries: Tries | None
-    ) -> Iterator[tuple[Similar, NDArray[np.bool_]]]:
-        """The candidate pairs that match, some at a time: positions in `documents`, and similarity, as of
-        `similar`; and which of them the first contains, if that counts. The caller groups some before the
-        next are looked for. tries: of documents whose texts are compared."""
+    def join(self, documents: Numbers, candidates: Candidates) -> Iterator[Joined]:
+        """Group the candidates that match, some at a time."""
         while found := candidates.step(PAIRS_AT_ONCE):
             left, right = (np.frombuffer(each, np.int64) for each in found[:2])
             near = ~np.frombuffer(found[2], np.bool_)
@@ -179,25 +157,39 @@ class Matcher:
                 one, other = documents[left[unsure]], documents[right[unsure]]
                 near[unsure] = self.scheme.are_near(self.fingerprints, self.bounds, one, other)
                 left, right = left[near], right[near]
-            yield self._compared(documents, left, right, tries)
+            if self.exact is None:
+                joined = right[np.frombuffer(candidates.match_pairs(left, right), np.bool_)]
+                yield Joined(joined, np.ones(len(joined)), joined[:0])
+            else:
+                yield self._compared(documents, left, right, candidates, self.exact)
 
     def _compared(
-        self, documents: Numbers, left: NDArray[np.int64], right: NDArray[np.int64], tries: Tries | None
-    ) -> tuple[Similar, NDArray[np.bool_]]:
-        if self.exact is None or tries is None:
-            return (left, right, np.ones(len(left))), np.ones(len(left), dtype=np.bool_)
-        if tries.truncated is not None:
-            admitted = tries.admit(right, self.measured(documents[left], documents[right])[0])
-            left, right = left[admitted], right[admitted]
-        similarity = self.exact.similarity(documents[left], documents[right])
-        near = similarity >= self.exact.least
-        has = near.copy()
-        if self.exact.contains is not None:
-            has[near] = self.exact.contains(documents[left[near]], documents[right[near]])
-        if not has.all():
-            one, other = left[~has], right[~has]
-            tries.fail(other, self.measured(documents[one], documents[other])[0])
-        return (left[near], right[near], similarity[near]), has[near]
+        self,
+        documents: Numbers,
+        left: NDArray[np.int64],
+        right: NDArray[np.int64],
+        candidates: Candidates,
+        exact: ExactSimilarity,
+    ) -> Joined:
+        one, other = documents[left], documents[right]
+        has_failed = candidates.has_failed()
+        # Distances count only for texts that are compared in vain, of which most runs have none at first.
+        distance = self._apart(one, other) if has_failed else np.zeros(len(one), np.uint16)
+        compared = np.flatnonzero(np.frombuffer(candidates.admit(right, distance), np.bool_))
+        similarity = np.zeros(len(one))
+        similarity[compared] = exact.similarity(one[compared], other[compared])
+        near = similarity >= exact.least
+        match = near.copy()
+        if exact.contains is not None:
+            match[near] = exact.contains(one[near], other[near])
+        if not has_failed and not match.all():
+            distance = self._apart(one, other)
+        done = np.frombuffer(candidates.match_compared(left, right, distance, match.view(np.uint8)), np.uint8)
+        joined = done == JOINED
+        return Joined(right[joined], similarity[joined], right[near & (done == IN_VAIN)])
+
+    def _apart(self, left: Numbers, right: Numbers) -> NDArray[np.uint16]:
+        return self.measured(left, right)[0].astype(np.uint16)
 
     def distinct_pairs(self, documents: Numbers) -> Iterator[Pairs]:
         """The near pairs of m distinct documents by fingerprints, as positions among them: each once, in
@@ -276,19 +268,16 @@ def groups(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     """
     values = matcher.distinct(np.arange(len(matcher.fingerprints)))
     candidates = matcher.candidates(values.first, is_chain=True)
-    tries = None if matcher.exact is None else Tries(len(values.first))
-    for (left, right, _), _ in matcher.matches(values.first, candidates, tries):
-        candidates.match_pairs(left, right)
+    for _ in matcher.join(values.first, candidates):
+        pass
     root = np.frombuffer(candidates.leaders(), np.int32)
     representative = values.first[root[values.inverse]]
-    truncated = None
-    if tries is not None and tries.truncated is not None:
-        truncated = tries.truncated[values.inverse]
+    truncated = np.frombuffer(candidates.truncated(), np.bool_)[values.inverse]
     if order is not None:
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         representative = order[_least_of(representative, rank)]
-    return replace(matcher.grouped(representative), truncated=truncated)
+    return replace(matcher.grouped(representative), truncated=None if matcher.exact is None else truncated)
 
 
 def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
@@ -298,8 +287,8 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
 
     A document that is in a group matches its representative, by fingerprints and, if they are compared, by
     texts. It takes no others: later documents are compared with representatives only. So n near texts cost n
-    comparisons if the first is like all of them, and n for each further representative among them, up to the
-    limit of `Tries`.
+    comparisons if the first is like all of them, and n for each further representative among them, up to a
+    limit (core/src/candidates.rs).
 
     If containment counts, a match that the representative does not contain stays in no group, and may become
     a representative itself.
@@ -312,40 +301,39 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     n = len(matcher.fingerprints)
     values = matcher.distinct(np.arange(n, dtype=numbers_below(n)) if order is None else order)
     documents = values.first if order is None else order[values.first]
-    tries = None if matcher.exact is None else Tries(len(documents))
-    leader, similarity, apart = _leaders(matcher, documents, tries)
-    representative = documents[leader][values.inverse]
-    similarity, apart = similarity[values.inverse], apart[values.inverse]
-    truncated = None
-    if tries is not None and tries.truncated is not None:
-        truncated = tries.truncated[values.inverse]
-    del values, documents, leader, tries
+    leader, similarity, apart, truncated = _leaders(matcher, documents)
+    representative, similarity = documents[leader][values.inverse], similarity[values.inverse]
+    apart, truncated = apart[values.inverse], truncated[values.inverse]
+    del values, documents, leader
     if order is not None:
         place = np.argsort(order)
-        representative, similarity, apart = representative[place], similarity[place], apart[place]
-        truncated = None if truncated is None else truncated[place]
-    found = replace(matcher.grouped(representative, similarity), truncated=truncated)
-    return found if matcher.exact is None or matcher.exact.contains is None else replace(found, apart=apart)
+        representative, similarity = representative[place], similarity[place]
+        apart, truncated = apart[place], truncated[place]
+    found = matcher.grouped(representative, similarity)
+    if matcher.exact is None:
+        return found
+    contains = matcher.exact.contains
+    return replace(found, apart=None if contains is None else apart, truncated=truncated)
 
 
 def _leaders(
-    matcher: Matcher, documents: Numbers, tries: Tries | None
-) -> tuple[Numbers, NDArray[np.float64], NDArray[np.bool_]]:
-    """Position of the representative of each of m distinct documents, the similarity to it, and whether it is
-    near one that does not contain it."""
+    matcher: Matcher, documents: Numbers
+) -> tuple[Numbers, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Position of the representative of each of m distinct documents, the similarity to it, whether it is
+    near one that does not contain it, and whether it was not compared with all candidates."""
     candidates = matcher.candidates(documents, is_chain=False)
-    members, similarities = [np.empty(0, np.int64)], [np.empty(0)]  # of those with another leader: few
     apart = np.zeros(len(documents), dtype=np.bool_)
-    for (left, right, found), has in matcher.matches(documents, candidates, tries):
-        taken = np.frombuffer(candidates.match_pairs(left[has], right[has]), np.bool_)
-        members.append(right[has][taken])
-        similarities.append(found[has][taken])
-        apart[right[~has & ~np.isin(left, members[-1])]] = True  # those are led themselves now
+    members, similarities = [np.empty(0, np.int64)], [np.empty(0)]  # of those with another leader: few
+    for joined in matcher.join(documents, candidates):
+        members.append(joined.documents)
+        similarities.append(joined.similarity)
+        apart[joined.apart] = True
     leader = np.frombuffer(candidates.leaders(), np.int32)
+    truncated = np.frombuffer(candidates.truncated(), np.bool_)
     del candidates
     similarity = np.ones(len(documents))
     similarity[np.concatenate(members)] = np.concatenate(similarities)
-    return leader, similarity, apart
+    return leader, similarity, apart, truncated
 
 
 def _least_of(group: Numbers, values: NDArray[np.int64]) -> NDArray[np.int64]:

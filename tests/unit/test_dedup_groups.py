@@ -12,7 +12,6 @@ import pytest
 from simhbase._core import Candidates
 from simhbase.drawers.crowds import LARGE
 from simhbase.drawers.groups import (
-    MOST_TRIES,
     PAIRS_AT_ONCE,
     ExactSimilarity,
     Groups,
@@ -274,8 +273,40 @@ def test_a_crowd_of_near_texts_of_which_none_matches_takes_linear_time(grouping,
     for n in (500, 2000):
         found = crowd(n)
         assert found.representative.tolist() == [*range(n - 1), n - 2]
-        assert compared[n] < n * (MOST_TRIES + 100)
+        assert compared[n] < n * 200
         assert 0.5 * n < np.count_nonzero(found.truncated) < n
+
+
+@pytest.mark.parametrize("grouping", [groups, stars])
+@pytest.mark.parametrize("contained", [1.0, 0.6])
+def test_groups_of_a_crowd_do_not_depend_on_how_many_are_compared_at_once(monkeypatch, grouping, contained):
+    """A text is compared with few of many near ones, of which some match, and some of these contain it."""
+    n = 500
+    chance = np.random.default_rng(5)
+    sketches = np.zeros((n, 128), dtype=np.uint8)
+    for sketch in sketches:
+        sketch[chance.choice(128, 12, replace=False)] = chance.integers(1, 256, 12)
+
+    def share(left, right, factor):
+        return ((left * factor + right * 7919) % 10_007) / 10_007
+
+    exact = ExactSimilarity(
+        0.9985,
+        np.column_stack([np.arange(n, dtype=np.uint64)] * 2),
+        lambda left, right: share(left, right, 104_729),
+        lambda left, right: share(left, right, 1_299_709) < contained,
+    )
+    scheme = Profile(scheme="minhash", slots=128).index_scheme
+    batch = FingerprintBatch(fingerprints(sketches), sketches)
+    found = []
+    for at_once in (1, PAIRS_AT_ONCE, n * n):
+        monkeypatch.setattr("simhbase.drawers.groups.PAIRS_AT_ONCE", at_once)
+        found.append(grouping(Matcher(batch, scheme, scheme.bounds(None, None), exact)))
+    for each in found[1:]:
+        for one, other in zip(vars(found[0]).values(), vars(each).values(), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert 0 < found[0].count < n / 2
+    assert np.count_nonzero(found[0].truncated) > n / 2
 
 
 def minhashed(n: int, folder: Path, *, compares_texts: bool) -> tuple[Groups, int]:
