@@ -224,8 +224,8 @@ class Reader:
             ]
         matches = []
         for document, (fingerprint, row) in led.items():
-            entry = self._entry(document, fingerprint, row, found.documents, earliest, asked.tags)
-            if entry and (match := self._match(text, document, entry, asked.bounds)):
+            current = self._current(document, fingerprint, row, found.documents, earliest, asked.tags)
+            if current and (match := self._match(text, document, *current, asked.bounds)):
                 matches.append(match)
         return NearOne(matches, found.hits.truncated, cut, lost)
 
@@ -291,7 +291,7 @@ class Reader:
                 bits[fingerprint] = 0
         return listed_rows(self.store, found.hits._replace(bits=bits), limits)
 
-    def _entry(
+    def _current(
         self,
         document: str,
         fingerprint: int,
@@ -299,9 +299,9 @@ class Reader:
         documents: Mapping[bytes, Row | None],
         earliest: int,
         tags: Tags,
-    ) -> Entry | None:
-        """What a listing leads to now; None if that is not wanted. documents: empty if hints are always
-        right."""
+    ) -> tuple[int, bytes] | None:
+        """The fingerprint and sketch of the document that a listing leads to now; None if it is not wanted.
+        documents: empty if hints are always right."""
         key, listing = row
         if documents:
             stored = documents[key]
@@ -311,43 +311,42 @@ class Reader:
             entry = Entry.decode(at, value)
             if not entry.stored or version < earliest or (tags and not set(tags).issubset(entry.tags)):
                 return None
+            current, sketch = entry.fingerprint, entry.sketch
         else:
-            entry = Entry(fingerprint)
-        sketching = self.scheme.sketching
-        if sketching is None:
-            return entry
+            current, sketch = fingerprint, b""
         size = self._sketch_bytes
+        if not size:
+            return current, sketch
         if not self.scheme.listed_sketching:
-            _ = rows.whole_sketch(document, entry.sketch, size)
-            return entry
-        if entry.fingerprint != fingerprint:  # it may have moved on since
-            moved = listed_sketches(self.store, {document: entry.fingerprint}).get(document, b"")
-            return replace(entry, sketch=moved if len(moved) == size else b"")
-        return replace(
-            entry, sketch=rows.whole_sketch(document, rows.listed_sketch(key, listing.value), size)
-        )
+            return current, rows.whole_sketch(document, sketch, size)
+        if current != fingerprint:  # it may have moved on since
+            moved = listed_sketches(self.store, {document: current}).get(document, b"")
+            return current, moved if len(moved) == size else b""
+        return current, rows.whole_sketch(document, rows.listed_sketch(key, listing.value), size)
 
     @cached_property
     def _sketch_bytes(self) -> int:
         return self.scheme.sketching.bytes if self.scheme.sketching else 0
 
-    def _match(self, text: TextFingerprint, document: str, entry: Entry, bounds: Bounds) -> Match | None:
+    def _match(
+        self, text: TextFingerprint, document: str, fingerprint: int, sketch: bytes, bounds: Bounds
+    ) -> Match | None:
         scheme, sketching, similarity = self.scheme, self.scheme.sketching, None
-        distance = scheme.bits_between(text.value, entry.fingerprint)
-        if distance > bounds.bits or self.hidden.hides(document, entry.fingerprint):
+        distance = scheme.bits_between(text.value, fingerprint)
+        if distance > bounds.bits or self.hidden.hides(document, fingerprint):
             return None
-        if sketching is not None and entry.sketch:
-            mismatches = sketching.mismatches_between(text.sketch, entry.sketch)
-            if not bounds.include(sketching, text.sketch, entry.sketch, mismatches):
+        if sketching is not None and sketch:
+            mismatches = sketching.mismatches_between(text.sketch, sketch)
+            if not bounds.include(sketching, text.sketch, sketch, mismatches):
                 return None
             similarity = sketching.similarity_of(mismatches)
             distance = mismatches if scheme.listed_sketching else distance
         elif sketching is not None and bounds.mismatches is not None:
             return None
-        shared = scheme.shared_drawers(text.value, entry.fingerprint)
+        shared = scheme.shared_drawers(text.value, fingerprint)
         if shared == ():
             return None
-        return Match(distance, document, Fingerprint(entry.fingerprint), similarity, shared)
+        return Match(distance, document, Fingerprint(fingerprint), similarity, shared)
 
     def _follow_all(self, near: Near, fingerprints: FingerprintBatch, asked: Asked) -> None:
         """Follows all near fingerprints of truncated queries without a match, as those that were followed may

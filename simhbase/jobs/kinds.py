@@ -13,8 +13,9 @@ from simhbase.profile.profile import SHORT, Profile
 FRAME = 30  # characters at the start or end of a text that others may share
 LEAST = 100  # texts: no hints for fewer
 FRAMED, UNSPACED, ESCAPED = 0.2, 0.5, 0.05  # shares of all texts
-# Kana, which no spaces part and jieba does not segment: a run is one word.
-_UNSPACED = re.compile("[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9d]{4}")
+# Kana, which no spaces part and jieba does not segment: a run is one word. Not {4}, which is
+# found half as fast.
+_UNSPACED = re.compile("[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9d]" * 4)
 _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _SEARCHED = 300  # characters of a text
 
