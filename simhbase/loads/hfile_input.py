@@ -80,13 +80,15 @@ class HFileInput:
 
 @dataclass(frozen=True)
 class HFilesReport:
-    """Counts of the documents in the loaded HFiles, compared with those stored when the HFiles were
-    written."""
+    """Counts of the documents in the loaded HFiles, compared with those stored when the HFiles were written.
+    overridden: of these documents, those that others have deleted or changed since, which stay as they are.
+    """
 
     added: int
     updated: int
     unchanged: int
     rejected: int
+    overridden: int
     seconds: float
 
 
@@ -123,7 +125,7 @@ def load_hfiles(
             place = WorkFolder(str(work_folder or uri), f"simhbase-load-{digest}")
             hfiles = HFiles(cast(HBaseStore, index.store), command, place, log.require_held, watcher.note)
             try:
-                found = _handed_over(index, hfiles, uri)
+                found, overridden = _handed_over(index, hfiles, uri)
             except BaseException as error:
                 place.close(keeping_log=isinstance(error, StoreFailed))
                 raise
@@ -132,11 +134,11 @@ def load_hfiles(
             place.close(keeping_log=False)
             counts = {name: getattr(found, name) for name in COUNTED}
             log.change(counts=counts)
-    return HFilesReport(**counts, seconds=round(monotonic() - start, 3))
+    return HFilesReport(**counts, overridden=overridden, seconds=round(monotonic() - start, 3))
 
 
-def _handed_over(index: Index, hfiles: HFiles, uri: str) -> HFileInput:
-    """Load all files in a folder, and return its manifest."""
+def _handed_over(index: Index, hfiles: HFiles, uri: str) -> tuple[HFileInput, int]:
+    """Load all files in a folder. Returns its manifest, and the number of documents that are overridden."""
     found = HFileInput.decode(hfiles.fetched(f"{uri}/{MANIFEST}").read_bytes(), uri)
     if found.tables_digest != index.tables_digest:
         raise ProfileMismatch(
@@ -151,8 +153,10 @@ def _handed_over(index: Index, hfiles: HFiles, uri: str) -> HFileInput:
             folder = f"{uri}/{name}"
             hfiles.hand_over_files(name, table.time, folder, table.files, handover.require_fresh)
     handover.look_up(found.samples)
+    documents = found.tables.get("documents")
+    overridden = hfiles.hidden("documents", documents.time) if documents else 0
     hfiles.finish()
-    return found
+    return found, overridden
 
 
 def uri_of(folder: str) -> str:

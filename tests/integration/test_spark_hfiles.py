@@ -144,6 +144,23 @@ def test_rows_of_spark_end_as_those_of_a_usual_load(hbase, spark, tmp_path):
     assert (state.progress, state.counts) == ("finished", {**counts(manifest), "rejected": 0})
 
 
+@pytest.mark.usefixtures("tools")
+def test_documents_that_were_deleted_or_changed_since_stay_so_and_are_counted(hbase, spark, tmp_path):
+    contents, url = texts(6), store(hbase, "since")
+    add(url, {"old": contents[0]})
+    documents = {"deleted": contents[1], "changed": contents[2], "new": contents[3], "old": contents[4]}
+    jobs.hfile_input(frame(spark, documents), url, tmp_path / "rows")
+    with open_index(url) as index:
+        index.add([simhbase.Document("deleted", contents[1]), simhbase.Document("other", contents[5])])
+        index.delete(["deleted", "other"])
+    add(url, {"changed": contents[5]})
+    loaded = simhbase.load_hfiles(tmp_path / "rows", url)
+    assert (loaded.added, loaded.updated, loaded.overridden) == (3, 1, 2)
+    with open_index(url, access="read") as index:
+        found = [bool(index.find(text=text).matches) for text in contents[1:]]
+    assert found == [False, False, True, True, True]
+
+
 def counts(report) -> dict[str, int]:
     return {name: getattr(report, name) for name in ("added", "updated", "unchanged")}
 

@@ -50,6 +50,13 @@ def test_java_is_told_to_start_quickly_and_then_what_a_person_says(tmp_path, mon
     assert (tmp_path / "log").read_text().split()[0::2] == ["-XX:TieredStopAtLevel=1", "-Xmx4g"]
 
 
+def test_rows_are_counted_or_the_tool_has_failed(tmp_path):
+    with closing(tools(tmp_path, "'simhbase: ' + ('12' if '5' in line else 'false')")) as found:
+        assert found.hidden("t", 5) == 12
+        with pytest.raises(ToolFailed, match="counting rows of t that others have written since failed"):
+            found.hidden("t", 6)
+
+
 def test_a_tool_that_fails_is_named_with_its_telling_lines(tmp_path):
     with closing(tools(tmp_path, f"{TRACE!r} + 'simhbase: false'")) as found:
         for _ in range(2):

@@ -281,6 +281,10 @@ class HFiles:
             )
         self._repeated(table, lambda: self._load(table, time, folder, files, require, "always.copy.files"))
 
+    def hidden(self, table: str, time: int) -> int:
+        """Number of rows that were loaded with this time, and that others have written or deleted since."""
+        return self._tools.hidden(self._name(table), time)
+
     def fetched(self, uri: str) -> Path:
         """A local file, or a local copy of it."""
         return self._folder.fetched(uri, self._tools)

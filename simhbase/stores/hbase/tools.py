@@ -37,17 +37,32 @@ answer = lambda do |text|
   $stdout.flush
 end
 run = ->(tool, words) {{ org.apache.hadoop.util.ToolRunner.run(tool, words.to_java(:string)).zero? }}
+in_table = lambda do |name, &work|
+  connection = org.apache.hadoop.hbase.client.ConnectionFactory.createConnection(conf)
+  begin
+    work.call(connection.getTable(org.apache.hadoop.hbase.TableName.valueOf(name)))
+  ensure
+    connection.close
+  end
+end
 tools = {{
   'load' => ->(*words) {{ run.call(org.apache.hadoop.hbase.tool.BulkLoadHFilesTool.new(conf), words) }},
   'files' => ->(*words) {{ run.call(org.apache.hadoop.fs.FsShell.new(conf), words) }},
   'has' => lambda do |table, row, time|
     get = org.apache.hadoop.hbase.client.Get.new(row.to_java_bytes)
     get.setTimeRange(time.to_i, java.lang.Long::MAX_VALUE)
-    connection = org.apache.hadoop.hbase.client.ConnectionFactory.createConnection(conf)
-    begin
-      connection.getTable(org.apache.hadoop.hbase.TableName.valueOf(table)).exists(get)
-    ensure
-      connection.close
+    in_table.call(table) {{ |rows| rows.exists(get) }}
+  end,
+  'hidden' => lambda do |table, time|
+    later = org.apache.hadoop.hbase.client.Scan.new
+    later.setTimeRange(time.to_i + 1, java.lang.Long::MAX_VALUE)
+    later.setFilter(org.apache.hadoop.hbase.filter.KeyOnlyFilter.new)
+    in_table.call(table) do |rows|
+      rows.getScanner(later).count do |row|
+        get = org.apache.hadoop.hbase.client.Get.new(row.getRow)
+        get.setTimeRange(time.to_i, time.to_i + 1)
+        rows.exists(get)
+      end
     end
   end
 }}
@@ -113,10 +128,20 @@ class Tools:
         have written the row since. Raises ToolFailed."""
         return self._run("has", f"looking for {row} in {table}", table, row, str(time)) == "true"
 
-    def _require(self, name: str, doing: str, *words: str) -> None:
+    def hidden(self, table: str, time: int) -> int:
+        """Number of rows of a table with a cell of this time, and a later one that hides it. Older cells are
+        there until HBase compacts their files. Raises ToolFailed."""
+        doing = f"counting rows of {table} that others have written since"
+        return int(self._require("hidden", doing, table, str(time), succeeded=str.isdecimal))
+
+    def _require(
+        self, name: str, doing: str, *words: str, succeeded: Callable[[str], bool] = "true".__eq__
+    ) -> str:
         begun = self.log.stat().st_size if self.log.exists() else 0
-        if self._run(name, doing, *words) != "true":
+        answer = self._run(name, doing, *words)
+        if not succeeded(answer):
             raise ToolFailed(f"{doing} failed. {self._said_since(begun)}")
+        return answer
 
     def _run(self, name: str, doing: str, *words: str) -> str:
         """The answer of a tool. Any exception, including Ctrl-C, stops the process."""
