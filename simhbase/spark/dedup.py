@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Self
@@ -66,6 +66,7 @@ from simhbase.spark.fingerprints import (
 )
 from simhbase.spark.guard import guarded
 from simhbase.spark.hash_bits import HashBits, hashes_of
+from simhbase.spark.places import Hashes, Places, among
 
 NUMBER, INTEGER, FORM, WORDS = "number", "integer", "form", "words"
 PLACE, ORDER, DIGEST = "place", "order", "place.digest"
@@ -115,14 +116,18 @@ class Deduplicated:
     documents: a row for each accepted document: id, representative (its own id if it is kept), distance and
     similarity to the representative (null if unknown), containment in it (null without `min_containment`),
     and group, the id of the group's first document.
-    rejects: id and reason of the others. unique: the kept rows of the DataFrame, with all columns. held:
-    persisted frames.
+    rejects: id and reason of the others. find_unique: finds the rows of `unique`; held: persisted frames.
     """
 
     documents: DataFrame
     rejects: DataFrame
-    unique: DataFrame
+    find_unique: Callable[[], DataFrame]
     held: tuple[DataFrame, ...]
+
+    @cached_property
+    def unique(self) -> DataFrame:
+        """The kept rows of the DataFrame, with all columns. It is read again for them."""
+        return self.find_unique()
 
     @property
     def duplicates(self) -> DataFrame:
@@ -192,13 +197,13 @@ def dedup(
         partitions=partitions,
     )
     rows = InputRows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
-    documents = read_documents(rows, rule)
-    answers, distinct = grouped_documents(documents, rows, rule)
-    rejects = documents.where(F.col(REASON).isNotNull()).select(ID, REASON)
+    documents, partitions_of_documents = read_documents(rows, rule)
+    answers, distinct = grouped_documents(documents, rows, rule, partitions_of_documents)
+    rejects = documents.where(F.col(REASON).isNotNull())
     return Deduplicated(
         answers.drop(PLACE, APART, TRUNCATED),
-        rejects,
-        rows.kept(answers, count_column),
+        rejects.select(ID, REASON),
+        partial(rows.kept, answers, rejects, count_column),
         (documents, distinct, answers),
     )
 
@@ -246,16 +251,19 @@ class Rule:
         return self.partitions or partitions_of(documents, size)
 
 
-def read_documents(rows: InputRows, rule: Rule) -> DataFrame:
-    """Fingerprint all rows: a persisted row for each, with its place, and the reason if it is rejected."""
+def read_documents(rows: InputRows, rule: Rule) -> tuple[DataFrame, int]:
+    """Fingerprint all rows: a persisted row for each, with its place, and the reason if it is rejected; and
+    the number of partitions for shuffles of them."""
     read = rows.read(values_of(rows.df, rows.text, rule.preferred) if rows.values is None else rows.values)
     criteria = rule.criteria
     found = fingerprinted(read, criteria.profile, verified_by(criteria))
     found = with_forms(found, rule.date_order).persist()
-    ids = found.where(F.col(REASON).isNull()).groupBy(ID).count().where("count > 1").select(ID).persist()
+    partitions = rule.partitions_of(found, found.count())
+    every = found.where(F.col(REASON).isNull()).select(ID).repartition(partitions, ID)
+    ids = every.groupBy(ID).count().where("count > 1").select(ID).persist()
     count = ids.count()
     if not count:
-        return found
+        return found, partitions
     # Only documents with such ids are shuffled.
     repeated = F.broadcast(ids) if count <= _FEW else ids
     several = found.join(repeated, ID, "left_semi").repartition(rule.partitions_of(found, 2 * count), ID)
@@ -264,17 +272,18 @@ def read_documents(rows: InputRows, rule: Rule) -> DataFrame:
     documents.count()
     for frame in (found, ids):
         frame.unpersist()
-    return documents
+    return documents, partitions
 
 
-def grouped_documents(documents: DataFrame, rows: InputRows, rule: Rule) -> tuple[DataFrame, DataFrame]:
+def grouped_documents(
+    documents: DataFrame, rows: InputRows, rule: Rule, partitions: int
+) -> tuple[DataFrame, DataFrame]:
     """A row for each accepted document with its representative and group, and the distinct texts; both are
-    persisted. documents: as from `read_documents`."""
+    persisted. documents, partitions: as from `read_documents`."""
     columns = Columns.of(rule.criteria.profile)
     accepted = documents.where(F.col(REASON).isNull())
     accepted = accepted.withColumn(KEY, F.col(DIGEST) if rule.least else F.concat(*columns.names))
     order = [*most_preferred_first(accepted, rule.preferred), F.col(PLACE)]
-    partitions = rule.partitions_of(documents, documents.count())
     # Documents with one key have one identity.
     number = F.row_number().over(Window.partitionBy(IDENTITY, KEY).orderBy(*order))
     by_identity = accepted.drop(REASON, PROBLEM).repartition(partitions, IDENTITY)
@@ -296,8 +305,8 @@ def _require_new(df: DataFrame, name: str) -> None:
 @dataclass(frozen=True)
 class InputRows:
     """The rows of a DataFrame, and the columns they are read by. problem: why a row is rejected already;
-    values: to choose by, None for those of `values_of`; chosen: the condition that the order of a row is in a
-    column, if orders are distinct and tasks can hold them."""
+    values: to choose by, None for those of `values_of`; is_placed: the order of a row is its place in files,
+    which no other has."""
 
     df: DataFrame
     id: Column
@@ -305,7 +314,7 @@ class InputRows:
     order: list[Column]
     problem: Column | None = None
     values: list[Column] | None = None
-    chosen: Callable[[DataFrame], Column] | None = None
+    is_placed: bool = False
 
     @property
     def place(self) -> Column:
@@ -338,22 +347,43 @@ class InputRows:
         return found.withColumn(TEXT, F.col(TEXT).cast("string")).dropDuplicates([KEY])
 
     def kept(
-        self, answers: DataFrame, count_column: str | None, seen: Observation | None = None
+        self,
+        answers: DataFrame,
+        rejects: DataFrame,
+        count_column: str | None,
+        seen: Observation | None = None,
     ) -> DataFrame:
-        """The rows of the DataFrame that are their own representatives. count_column: a new one, for the
-        number of documents that each stands for; seen: of all rows that are read for it."""
-        its_own = F.col(ID) == F.col(REPRESENTATIVE)
+        """The rows of the DataFrame that are their own representatives. rejects: the documents without
+        answers; count_column: a new one, for the number of documents that each stands for; seen: of all rows
+        that are read for it."""
+        is_kept = F.col(ID) == F.col(REPRESENTATIVE)
         read = self.df if seen is None else self.df.observe(seen, *counted_rows(self.id, *self.order))
-        if count_column is None and self.chosen is not None:
-            return read.where(self.chosen(answers.where(its_own).select(F.col(PLACE)[ORDER].alias(ORDER))))
-        rows = read.withColumn(_OWN_PLACE, self.place)
-        if count_column is None:
-            places = answers.where(its_own).select(F.col(PLACE).alias(_OWN_PLACE))
-            found = rows.join(places, _OWN_PLACE, "left_semi")
-        else:
-            own_place = F.first(F.when(its_own, F.col(PLACE)), ignorenulls=True).alias(_OWN_PLACE)
+        if count_column is not None:
+            own_place = F.first(F.when(is_kept, F.col(PLACE)), ignorenulls=True).alias(_OWN_PLACE)
             sizes = answers.groupBy(REPRESENTATIVE).agg(own_place, F.count("*").alias(_COUNT))
-            found = rows.join(sizes.select(_OWN_PLACE, F.col(_COUNT).alias(count_column)), _OWN_PLACE)
+            return self._joined(read, sizes.select(_OWN_PLACE, F.col(_COUNT).alias(count_column)), "inner")
+        places = answers.where(is_kept).select(PLACE)
+        if self.is_placed:
+            return read.where(among(Places.of(places.select(F.col(PLACE)[ORDER])), read, *self.order))
+        return self._by_hashes(
+            read, places, answers.where(~is_kept).select(PLACE).union(rejects.select(PLACE))
+        )
+
+    def _by_hashes(self, read: DataFrame, places: DataFrame, others: DataFrame) -> DataFrame:
+        """The rows at some places. others: the places of all other rows."""
+        kept, left = (Hashes.of(each.select(F.xxhash64(PLACE))).values for each in (places, others))
+        own_hash = F.xxhash64(self.place)
+        # Rows that are equal, but for columns that are not read, and hashes that are equal by chance.
+        unsure = np.intersect1d(kept, left)
+        found = read.where(among(Hashes(np.setdiff1d(kept, unsure)), read, own_hash))
+        if not len(unsure):
+            return found
+        some = read.where(among(Hashes(unsure), read, own_hash))
+        return found.union(self._joined(some, places.withColumnRenamed(PLACE, _OWN_PLACE), "left_semi"))
+
+    def _joined(self, rows: DataFrame, places: DataFrame, how: str) -> DataFrame:
+        """One row for each place."""
+        found = rows.withColumn(_OWN_PLACE, self.place).join(places, _OWN_PLACE, how)
         return found.dropDuplicates([_OWN_PLACE]).drop(_OWN_PLACE)
 
 

@@ -47,6 +47,7 @@ from simhbase.spark.fingerprints import ID, PROBLEM, REASON
 from simhbase.spark.folders import Outputs
 from simhbase.spark.guard import guarded
 from simhbase.spark.places import SOURCE_SHIFT, line_of, source_of
+from simhbase.spark.session import PARTITIONS, for_files
 
 _COUNT, _KEPT_AT, _AT = "__simhbase_count", "kept_at", "at"
 _PLACE_ORDER = f"{PLACE}.order"
@@ -91,7 +92,7 @@ def dedup_files(
     Raises UsageError for invalid arguments and outputs that exist, before anything is read; TooManyRejects;
     OutputFailed; the errors of `dedup`.
     """
-    start = monotonic()
+    start, session = monotonic(), for_files(session, partitions)
     options = options or InputOptions()
     named = {"unique": unique, "duplicates": duplicates, "rejects": rejects, "report": report}
     outputs = Outputs(session, {name: path for name, path in named.items() if path is not None}, overwrite)
@@ -114,17 +115,19 @@ def dedup_files(
         value_field = None if rule.preferred is None else rule.preferred.field
         options = replace(options, format=files.format, value_field=value_field, whole_rows=True)
         rows = files.rows(session, options, rule.preferred, count_field)
-        documents = read_documents(rows, rule)
+        documents, partitions = read_documents(rows, rule)
+        session.conf.set(PARTITIONS, f"{partitions}")
         counts, tallies = counted_documents(documents, files, Rejects(None, max_rejects, watcher))
         watcher.note(f"read {counts.used + counts.rejected:,} documents, rejected {counts.rejected:,}")
-        answers, distinct = grouped_documents(documents, rows, rule)
+        answers, distinct = grouped_documents(documents, rows, rule, partitions)
         made = _report(answers, files, counts, tallies)
         watcher.note(f"found {made.duplicates:,} duplicates in {made.group_count:,} groups")
         with outputs.written():
             _write_lists(outputs, files, documents, answers)
             if unique is not None:
                 seen = Observation()
-                kept = rows.kept(answers, None if count_field is None else _COUNT, seen)
+                rejected = documents.where(F.col(REASON).isNotNull())
+                kept = rows.kept(answers, rejected, None if count_field is None else _COUNT, seen)
                 write_unique(outputs, files, kept, count_field)
                 require_same_rows(seen, documents)
             made = replace(made, seconds=round(monotonic() - start, 3))
@@ -251,16 +254,16 @@ def _report(
     answers: DataFrame, files: Files, counts: Counts, tallies: Mapping[int, tuple[int, int]]
 ) -> DedupReport:
     is_kept = F.col(ID) == F.col(REPRESENTATIVE)
-    led = F.count_distinct(F.when(~is_kept, F.col(REPRESENTATIVE)))
+    source = F.shiftright(_PLACE_ORDER, SOURCE_SHIFT)
     kept = (F.count_if(is_kept), *(F.count_if(F.col(flag) & is_kept) for flag in (APART, TRUNCATED)))
-    totals = answers.agg(F.count("*"), led, *kept).head() or (0, 0, 0, 0, 0)
-    documents, groups, unique, apart, truncated = totals
+    of_sources = answers.groupBy(source).agg(F.count("*"), *kept).collect()
+    documents, unique, apart, truncated = (sum(row[column] for row in of_sources) for column in range(1, 5))
     if documents != counts.used:  # a text was not there again
         raise changed_input()
     sizes = answers.groupBy(GROUP).agg(F.count("*").alias(_COUNT), F.min(_PLACE_ORDER).alias(_AT))
-    largest = sizes.where(F.col(_COUNT) > 1).orderBy(F.desc(_COUNT), _AT).limit(LARGEST).collect()
-    source = F.shiftright(_PLACE_ORDER, SOURCE_SHIFT)
-    removed_of = dict(map(tuple, answers.where(~is_kept).groupBy(source).count().collect()))
+    led = Observation()
+    several = sizes.where(F.col(_COUNT) > 1).observe(led, F.count("*").alias(_COUNT))
+    largest = several.orderBy(F.desc(_COUNT), _AT).limit(LARGEST).collect()
     return DedupReport(
         documents=documents + counts.rejected,
         unique=unique,
@@ -268,12 +271,12 @@ def _report(
         not_contained=apart,
         truncated=truncated,
         duplicates_of_stored=0,
-        group_count=groups,
+        group_count=led.get[_COUNT],
         rejected=counts.rejected,
         unreadable_sources=0,
         unusable_sources=counts.unusable_sources,
         seconds=0.0,
-        sources=reports_of_sources(files, tallies, removed_of),
+        sources=reports_of_sources(files, tallies, {row[0]: row[1] - row[2] for row in of_sources}),
         largest=tuple(GroupSize(row[GROUP], row[_COUNT]) for row in largest),
         counts=counts,
     )

@@ -18,11 +18,9 @@ from typing import Self
 from urllib.parse import unquote
 
 import orjson
-import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
-from pyspark.sql.pandas.functions import pandas_udf
 
 from simhbase.corpus.folders import printable
 from simhbase.corpus.names import format_of
@@ -36,25 +34,13 @@ from simhbase.process.machine import usable_threads
 from simhbase.spark.dedup import ORDER, WORDS, InputRows
 from simhbase.spark.fingerprints import PROBLEM, id_of, text_of
 from simhbase.spark.guard import guarded
-from simhbase.spark.places import LINE_BITS, MOST_FILES, MOST_ON_LINE, PART_BITS, Places, place_of
+from simhbase.spark.places import LINE_BITS, MOST_FILES, MOST_ON_LINE, PART_BITS, place_of
 
 FORMATS: tuple[Format, ...] = ("jsonl", "parquet")
 PLACE, VALUE, ROW = "__simhbase_order", "value", "row"
 _LINES = f"id binary, text binary, {VALUE} string, {ROW} binary, {PROBLEM} string, {PLACE} long"
 _PATH, _BEGIN = "path", "begin"
 _TOO_MANY = f"more than {MOST_ON_LINE} JSON objects on one line: write one a line (jq -c . does it)"
-
-
-def _among(places: DataFrame) -> Column:
-    """True for rows whose place is in a column, which all tasks hold."""
-    held = places.sparkSession.sparkContext.broadcast(Places.of(places))
-
-    def among(some: pd.Series) -> pd.Series:
-        return pd.Series(held.value.contain(some.to_numpy()))
-
-    # PySpark types what is called by a function's annotations, which mypy cannot follow.
-    chosen: Column = pandas_udf(among, "boolean")(F.col(PLACE))  # type: ignore[call-overload]
-    return chosen
 
 
 @dataclass(frozen=True)
@@ -118,14 +104,14 @@ class Files:
             df = self._table(_reader(session).parquet(*self.given))
             order = [F.col(PLACE).alias(ORDER)]
             document, text = id_of(df, options.id_field), text_of(df, options.text_field)
-            return InputRows(df, document, text, order, chosen=_among)
+            return InputRows(df, document, text, order, is_placed=True)
         df = self._lines(_reader(session).text(list(self.given)), options, count_field)
         values: list[Column] | None = None
         if preferred is not None and preferred.field is not None:
             values = [F.nullif(F.col(VALUE), F.lit("")).alias(WORDS)]
         text = F.col("text").cast("string")
         order = [F.col(PLACE).alias(ORDER)]
-        return InputRows(df, F.col("id").cast("string"), text, order, F.col(PROBLEM), values, _among)
+        return InputRows(df, F.col("id").cast("string"), text, order, F.col(PROBLEM), values, is_placed=True)
 
     def _table(self, df: DataFrame) -> DataFrame:
         numbers = [(uri, number) for number, uri in enumerate(self.uris)]

@@ -1,4 +1,5 @@
-"""Places of documents in the files of a corpus: one number for a file, a line, and an object joined on it."""
+"""Sets of rows that the driver collects and all tasks hold, so that the rows themselves are not shuffled: by
+their places in files, one number for a file, a line, and an object joined on it, or by hashes."""
 
 from __future__ import annotations
 
@@ -7,9 +8,11 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.pandas.functions import pandas_udf
 
 from simhbase.spark.guard import guarded
 
@@ -51,14 +54,7 @@ class Places:
     @classmethod
     def of(cls, places: DataFrame) -> Self:
         """places: one column."""
-
-        def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                some = pa.array([batch.column(0).to_numpy().tobytes()], pa.binary())
-                yield pa.RecordBatch.from_arrays([some], ["places"])
-
-        rows = places.mapInArrow(guarded(packed), "places binary").toLocalIterator()
-        return cls.of_parts(np.frombuffer(row.places, np.int64) for row in rows)
+        return cls.of_parts(_parts(places))
 
     @classmethod
     def of_parts(cls, parts: Iterable[NDArray[np.int64]]) -> Self:
@@ -98,6 +94,49 @@ class Places:
         rows = np.flatnonzero(asked)
         found[rows] = self.bits[byte[rows]] >> (_lines(places[rows]) & 7).astype(np.uint8) & 1
         return found
+
+
+@dataclass(frozen=True)
+class Hashes:
+    """A set of hashes: int64 (n,), ascending."""
+
+    values: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, hashes: DataFrame) -> Self:
+        """hashes: one column."""
+        return cls(np.sort(np.concatenate([np.empty(0, np.int64), *_parts(hashes)])))
+
+    def contain(self, hashes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """hashes: int64 (n,) -> bool (n,)."""
+        at = np.searchsorted(self.values, hashes)
+        found: NDArray[np.bool_] = np.append(self.values, 0)[at] == hashes
+        return found & (at < len(self.values))
+
+
+def _parts(column: DataFrame) -> Iterator[NDArray[np.int64]]:
+    """The values of a frame's only column, which are integers, in parts."""
+
+    def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            some = pa.array([batch.column(0).to_numpy().tobytes()], pa.binary())
+            yield pa.RecordBatch.from_arrays([some], ["packed"])
+
+    # Spark takes the dots of some names for fields.
+    rows = column.toDF("value").mapInArrow(guarded(packed), "packed binary").toLocalIterator()
+    return (np.frombuffer(row.packed, np.int64) for row in rows)
+
+
+def among(held: Places | Hashes, df: DataFrame, column: Column) -> Column:
+    """True for the rows of a frame whose value in a column is in a set, which is sent to all tasks."""
+    sent = df.sparkSession.sparkContext.broadcast(held)
+
+    def contained(some: pd.Series) -> pd.Series:
+        return pd.Series(sent.value.contain(some.to_numpy()))
+
+    # PySpark types what is called by a function's annotations, which mypy cannot follow.
+    found: Column = pandas_udf(contained, "boolean")(column)  # type: ignore[call-overload]
+    return found
 
 
 def _lines(places: NDArray[np.int64]) -> NDArray[np.int64]:

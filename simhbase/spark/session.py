@@ -1,4 +1,4 @@
-"""Sessions of commands."""
+"""Sessions of commands, and of their plans."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def for_files(session: SparkSession, partitions: int | None) -> SparkSession:
+    """A session with the settings of another, but without adaptive execution: here the plans say how many
+    partitions there are, and it would make a job of each stage and plan again after each, which takes longer
+    than most of the stages. partitions: of shuffles, None for one a core."""
+    own = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
+    own.conf.set("spark.sql.adaptive.enabled", "false")
+    own.conf.set(PARTITIONS, f"{partitions or session.sparkContext.defaultParallelism}")
+    return own
 
 
 @contextmanager

@@ -239,8 +239,8 @@ def load_rows(
 
 def stored_rows(rows: InputRows, decisions: DataFrame) -> DataFrame:
     """The rows of the documents that are stored."""
-    accepted = decisions.where(F.col(REASON).isNull())
-    return rows.kept(accepted.withColumn(REPRESENTATIVE, F.coalesce(DUPLICATE_OF, ID)), None)
+    accepted, rejects = decisions.where(F.col(REASON).isNull()), decisions.where(F.col(REASON).isNotNull())
+    return rows.kept(accepted.withColumn(REPRESENTATIVE, F.coalesce(DUPLICATE_OF, ID)), rejects, None)
 
 
 def _require_again(name: str, work: str | Path, *, again: bool) -> None:

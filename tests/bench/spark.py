@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BASES = 15_000  # texts that have nothing to do with each other; with others made of them 25,000 documents
-SESSION = {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.driver.memory": "3g"}
+WARMING = 0.25  # of the documents, in a first run, as Java compiles what it runs often
+SESSION = {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.driver.memory": "2g"}
 PARTITIONS = "spark.sql.shuffle.partitions"
 CUT = {"xwlb_chinadata": ("\n", 60, 3), "laws": ("\n\n", 80, 14), "versioned_docs_en": ("\n\n", 80, 14)}
 
@@ -38,7 +39,7 @@ def measure(scale: float = 1.0) -> list[Table]:
     with TemporaryDirectory() as name, local_spark(Path(name, "spark"), **SESSION) as session:
         files = [
             write_lines(Path(name, f"{times}.jsonl"), corpus(round(BASES * scale * times)))
-            for times in (0.05, 1, 2)
+            for times in (WARMING, 1, 2)
         ]
         runs = [_Runs(session, file, Path(name, file.stem)) for file in files]
         warming, once, twice = runs

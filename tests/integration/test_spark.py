@@ -208,6 +208,19 @@ def test_a_crowd_in_one_drawer_has_the_groups_of_one_machine(spark, tmp_path):
     require_the_same(spark, numbered(tmp_path / "crowd.jsonl", records), min_similarity=0.7)
 
 
+def test_rows_that_are_kept_are_not_shuffled_but_for_some_that_are_equal(spark):
+    text, other = texts(2, words=60)
+    rows = [("a", text, 1), ("b", text + " .", 2), ("c", other, 3), ("c", other, 4), ("d", "?", 5)]
+    frame = spark.createDataFrame(rows, "id string, text string, n int").repartition(3)
+    for df, repeats in ((frame, True), (frame.where("n != 4"), False)):
+        found = jobs.dedup(df)
+        (first, second) = sorted((row.id, row.n) for row in found.unique.collect())
+        assert first == ("a", 1)
+        assert second in [("c", 3), ("c", 4)][: 1 + repeats]
+        assert ("Join" in found.unique._jdf.queryExecution().optimizedPlan().toString()) == repeats
+        found.unpersist()
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("partitions", [1, 200])
 def test_input_without_order_is_ordered_by_ids_however_it_is_spread(spark, partitions):

@@ -13,6 +13,8 @@ from tests.examples import ROOT
 
 CHOSEN = (
     "test_spark.py::test_a_kept_row_has_its_columns_and_says_how_many_it_stands_for",
+    "test_spark.py::test_rows_that_are_kept_are_not_shuffled_but_for_some_that_are_equal",
+    "test_spark_unique_load.py::test_files_are_loaded_with_the_lists_and_the_report_of_the_command",
     "test_spark_answers.py::test_stored_documents_are_found_as_by_the_command[profile0-query0-options0-how0]",
     "test_spark_answers.py::test_documents_are_matched_among_others_as_by_the_command[profile1-options1-how1]",
     "test_spark_command.py::test_files_have_the_lists_and_the_report_of_one_machine",

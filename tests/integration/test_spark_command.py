@@ -149,10 +149,11 @@ def test_files_that_change_before_they_are_read_again_are_noticed(spark, corpus)
     documents = rows.df.select(rows.id.alias(ID), rows.place.alias(PLACE)).persist()
     chosen = documents.where(F.col(ID).startswith("0-") | (F.col(ID) == "j2"))
     kept = chosen.withColumn(REPRESENTATIVE, F.col(ID))
+    rejects = documents.limit(0)
 
     def read_again() -> list[str]:
         seen = Observation()
-        found = [row.id.decode() for row in rows.kept(kept, None, seen).collect()]
+        found = [row.id.decode() for row in rows.kept(kept, rejects, None, seen).collect()]
         require_same_rows(seen, documents)
         return found
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Raw
 from simhbase.spark.files import _LineParser
-from simhbase.spark.places import MOST_ON_LINE, Places, line_of, place_of, source_of
+from simhbase.spark.places import MOST_ON_LINE, Hashes, Places, line_of, place_of, source_of
 
 PLACES = st.builds(
     place_of, st.integers(0, 5), st.integers(1, 70) | st.just(100_000), st.sampled_from([0, 0, 0, 1, 2])
@@ -38,3 +38,11 @@ def test_objects_that_are_too_many_on_a_line_are_rejected():
     assert problems[:-1] == [None] * MOST_ON_LINE
     assert problems[-1].startswith("more than 64 JSON objects on one line")
     assert len(set(places)) == MOST_ON_LINE
+
+
+@given(st.lists(st.lists(st.integers(-(1 << 63), (1 << 63) - 1))), st.lists(st.integers(-5, 5)))
+def test_a_set_of_hashes_contains_what_was_put_in_and_nothing_else(parts, asked):
+    kept = sorted({each for part in parts for each in part})
+    every = np.array([*asked, *kept], np.int64)
+    found = Hashes(np.array(kept, np.int64)).contain(every)
+    assert found.tolist() == [each in kept for each in every.tolist()]
