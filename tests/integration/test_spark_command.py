@@ -137,6 +137,13 @@ def test_outputs_that_exist_are_found_before_anything_is_read_and_stay(spark, do
     assert {name: lines_of(folder / name) for name in OUTPUTS} == before
 
 
+def test_files_without_documents_have_empty_lists(spark, tmp_path):
+    file = write_lines(tmp_path / "a.jsonl", [{"id": "s", "text": "?"}])
+    report = dedup_files(spark, [str(file)], unique=str(tmp_path / "unique"))
+    assert (report.documents, report.rejected, report.unique, report.group_count) == (1, 1, 0, 0)
+    assert lines_of(tmp_path / "unique") == []
+
+
 @pytest.mark.full
 def test_a_record_that_has_the_field_of_counts_is_refused(spark, tmp_path, corpus):
     with pytest.raises(BadInput, match="has a field 'day' already"):
