@@ -28,6 +28,7 @@ Record = TypeVar("Record")
 TAKEN = "simhbase.standard_output"  # key in a context's meta: the option that writes to standard output
 _ESTIMATE = {"value", "low", "high", "pairs"}
 _NOT_SHOWN = ("estimates", "ranges", "warnings", "largest", "sources")
+MOST_SAID = 8_000  # characters of an error
 ROUNDED = 20_000  # estimates from here on are shown with three digits
 # Values of reports that are not shown to people if they are 0 or unknown.
 _RARE = (
@@ -138,6 +139,8 @@ def message(text: str) -> None:
 
 
 def fail(text: str, exit_code: int) -> NoReturn:
+    if len(text) > MOST_SAID:  # it may quote a file of strangers
+        text = f"{text[: MOST_SAID // 2]} ... {text[-MOST_SAID // 2 :]}"
     with suppress(OSError):  # standard error may be closed
         for line in f"Error: {text}".split("\n"):
             message(line)

@@ -27,6 +27,9 @@ Window = tuple[str, ...]
 WINDOW = 8  # units: unrelated texts share many shorter runs by grammar alone
 
 
+SHOWN, COUNT_DIGITS = 80, 18  # characters of a malformed line; digits of a number of documents
+
+
 class BoilerplateItem(NamedTuple):
     """A line of a boilerplate file. documents: number of documents that have all of it."""
 
@@ -58,17 +61,17 @@ class Boilerplate(NamedContent):
     def _entry(self, number: int, fields: Sequence[str]) -> BoilerplateItem:
         units = len(split(fields[-1]))
         match fields:
-            case ["line" | "phrase" as kind, documents, text] if documents.isdecimal() and units:
+            case ["line" | "phrase" as kind, documents, text] if _is_count(documents) and units:
                 if kind == "phrase" and units < WINDOW:
                     raise BadInput(
                         f"{self.name}, line {number}: a phrase needs at least {WINDOW} words (Chinese "
-                        f"characters), and {text!r} has {units}: make it a 'line'"
+                        f"characters), and {text[:SHOWN]!r} has {units}: make it a 'line'"
                     )
                 return BoilerplateItem(kind, int(documents), text)
         line = "\t".join(fields)
         raise BadInput(
             f"{self.name}, line {number}: expected 'line' or 'phrase', a number of documents and a text, "
-            f"separated by tabs, found {line[:80]!r}"
+            f"separated by tabs, found {line[:SHOWN]!r}"
         )
 
     def known(self, variants: CharacterTable | None = None) -> _core.Boilerplate:
@@ -80,6 +83,10 @@ class Boilerplate(NamedContent):
         returned unchanged. Each piece of about 65,536 characters of a long text is processed by itself. Not
         for fingerprints, whose core has `known`."""
         return self.known(variants).strip(list(texts))
+
+
+def _is_count(text: str) -> bool:
+    return text.isdecimal() and len(text) <= COUNT_DIGITS
 
 
 @lru_cache(maxsize=8)

@@ -16,6 +16,7 @@ from simhbase.text.content import NamedContent
 from simhbase.text.packages import package_folder, package_version
 
 SCALE = 65536
+SHOWN = 80  # characters of a malformed line
 LARGEST = 1_000_000  # sums of larger weights could exceed 64 bits
 JIEBA = "jieba"
 
@@ -40,7 +41,7 @@ class IdfTable(NamedContent):
             if not token or not 0 <= idf <= LARGEST:
                 raise BadInput(
                     f"{self.name}, line {number}: expected a token and its IDF (0 to {LARGEST:,}), "
-                    f"found {line!r}"
+                    f"found {line[:SHOWN]!r}"
                 )
             weights[token] = round(idf * SCALE)
         if not weights:

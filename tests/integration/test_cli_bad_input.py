@@ -4,12 +4,15 @@ import errno
 import gzip
 import json
 import os
+import re
 import resource
 import subprocess
 
+import click
 import pytest
 
 import simhbase
+from simhbase.cli.output import fail
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs.files import OutputFile
 from simhbase.errors import OutputFailed
@@ -609,3 +612,11 @@ def test_values_that_cannot_be_compared_are_rejected_and_odd_ones_told(tmp_path)
     assert done.returncode == 3
     assert b"'n/a' is not a number" in done.stderr
     assert [line["id"] for line in read_lines(tmp_path / "r.jsonl")] == ["1", "2", "5"]
+
+
+def test_an_error_that_quotes_much_is_shown_in_part(tmp_path, capsys):
+    with pytest.raises(click.exceptions.Exit):
+        fail(f"begins {'x' * 1_000_000} ends", 1)
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"Error: begins x+ \.\.\. x+ ends\n", said)
+    assert len(said) < 10_000

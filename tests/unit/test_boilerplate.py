@@ -129,6 +129,8 @@ def test_a_file_is_what_was_learnt_and_can_be_edited(tmp_path):
         (b"\n\nlines\t3\tx\n", "own, line 3: expected"),
         (b"line\tmany\tx\n", "own, line 1: expected"),
         (b"line\t3\t...\n", "own, line 1: expected"),
+        (b"line\t" + b"3" * 10_000 + b"\tx\n", "own, line 1: expected"),
+        (b"phrase\t3\t" + "央".encode() * 7 + b" " * 1_000_000 + b"\n", "a phrase needs at least 8 words"),
         ("phrase\t3\t央视网\n".encode(), "own, line 1: a phrase needs at least 8 words .* has 3"),
         (b"# nothing\n", "own is empty: it has no boilerplate"),
         (b"", "own is empty: it has no boilerplate"),
@@ -137,8 +139,9 @@ def test_a_file_is_what_was_learnt_and_can_be_edited(tmp_path):
 )
 def test_a_malformed_file_is_named_with_its_line(tmp_path, content, told):
     (tmp_path / "own").write_bytes(content)
-    with pytest.raises(BadInput, match=told):
+    with pytest.raises(BadInput, match=told) as raised:
         read_boilerplate(tmp_path / "own")
+    assert len(str(raised.value)) < 1_000
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import regex
 
-from simhbase.errors import UsageError
+from simhbase.errors import BadInput, UsageError
 from simhbase.text.feature_extractor import FeatureExtractor
 from simhbase.text.features import FeatureOptions, tokens
 from simhbase.text.idf import SCALE, IdfTable, jieba_table
@@ -112,6 +112,12 @@ def test_tfidf_takes_jiebas_table_and_its_median_for_unknown_words():
     weights = dict(words("北京 北京 zzzz", weights="tfidf", idf=table))
     assert weights == {"北京": 2 * table.weights["北京"] / SCALE, "zzzz": table.median / SCALE}
     assert table.median == round(11.9547675029 * SCALE)
+
+
+def test_a_malformed_line_of_an_idf_file_is_shown_in_part():
+    with pytest.raises(BadInput, match=r"own, line 2: expected a token and its IDF .* found 'a") as raised:
+        _ = IdfTable("own", b"a 1\n" + b"a" * 1_000_000).weights
+    assert len(str(raised.value)) < 200
 
 
 def test_a_users_idf_file_replaces_jiebas():
