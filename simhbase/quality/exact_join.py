@@ -15,11 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.errors import UsageError
+from simhbase.errors import BadInput, UsageError
 from simhbase.process.slices import bounded_slices, ranges
 from simhbase.quality.pairs import Positions, TextPairs
 from simhbase.text.jaccard import ShingleSets
 
+MOST_MEETINGS = 2_000_000_000  # shingles that pairs share: minutes
 _CHUNK_SHINGLES = 1 << 21  # shared shingles processed at once
 _BITMAP_BITS = (64, 1 << 14)
 _BITMAP_CELLS = 1 << 24
@@ -28,7 +29,7 @@ _SLACK = 1e-9  # for decimal fractions in binary: 0.7 x 10 must not require 8 of
 
 def similar_pairs(sets: ShingleSets, threshold: float) -> TextPairs:
     """Find all pairs with a Jaccard similarity >= threshold. Raises UsageError for thresholds outside
-    (0, 1]."""
+    (0, 1], BadInput for sets of which so many are near each other that this would take hours."""
     if not 0 < threshold <= 1:
         raise UsageError(f"Jaccard threshold {threshold}: must be above 0, up to 1")
     bitmaps = _bitmaps(sets)
@@ -77,6 +78,11 @@ def _meetings(sets: ShingleSets, threshold: float) -> Iterator[tuple[Positions, 
     first = np.searchsorted(sizes, least)
     start = np.searchsorted(keys, probes.token * n + first[probes.order])
     counts = np.searchsorted(keys, probes.token * n + probes.order) - start
+    if counts.sum() > MOST_MEETINGS:
+        raise BadInput(
+            f"of {n:,} texts so many are near each other that all of their pairs would take hours: measure "
+            "fewer (--sample), or remove near-duplicates first (simhbase dedup)"
+        )
     for chunk in _chunks_of_whole_sets(probes.order, counts):
         met = ranges(start[chunk], counts[chunk])
         probe = np.repeat(np.arange(chunk.start, chunk.stop), counts[chunk])

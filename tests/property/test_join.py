@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.errors import UsageError
+from simhbase.errors import BadInput, UsageError
+from simhbase.quality import exact_join
 from simhbase.quality.exact_join import similar_pairs
 from simhbase.text.jaccard import shingle_sets
 from simhbase.text.normalise import normalise
@@ -57,6 +58,14 @@ def test_the_similarity_of_any_pair_is_exact(texts):
 def test_a_threshold_that_is_no_share_is_refused(threshold):
     with pytest.raises(UsageError, match="above 0, up to 1"):
         similar_pairs(shingle_sets(["a text", "another"]), threshold)
+
+
+def test_a_crowd_whose_pairs_would_take_hours_is_refused(monkeypatch):
+    texts = [f"{'some words of all of these texts ' * 3} {number}" for number in range(100)]
+    assert len(similar_pairs(shingle_sets(texts), 0.5).left) == 100 * 99 / 2
+    monkeypatch.setattr(exact_join, "MOST_MEETINGS", 1_000)
+    with pytest.raises(BadInput, match=r"of 100 texts so many are near each other .* \(--sample\)"):
+        similar_pairs(shingle_sets(texts), 0.5)
 
 
 @pytest.mark.slow

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from simhbase.errors import StoreFailed
 
 NOTE = "simhbase-note.json"
@@ -107,8 +109,8 @@ def _read(folder: Path) -> tuple[Note, list[int]] | None:
         checksum, _, body = content.partition(b"\n")
         if int(checksum) != zlib.crc32(body):
             raise ValueError("wrong checksum")
-        return Note(**json.loads(body)), place
-    except ValueError as error:
+        return msgspec.json.decode(body, type=Note), place
+    except (ValueError, RecursionError) as error:
         raise StoreFailed(
             f"opening rocksdb:{folder} failed: its file {NOTE} is damaged ({error}), and other files may be. "
             f"{REMEDY}"
