@@ -22,7 +22,7 @@ from simhbase.index.reader import IDS_LIMIT
 from simhbase.index.tags import required_tags
 from simhbase.metrics import timed
 from simhbase.model.values import Lookup, Query
-from simhbase.process.queue import OF_ALL, Queue, QueuedRequest
+from simhbase.process.queue import OF_ALL, STUCK_SECONDS, Queue, QueuedRequest
 
 LARGEST_BATCH = 256  # lookups per read
 LARGEST_TEXTS = 1 << 20  # characters of their texts, unless one text has more
@@ -30,6 +30,7 @@ QUEUE = 2048  # waiting lookups
 # Two readers halve the batches. On two cores with 32 threads, that cost a third of the lookups per second in
 # HBase, and a tenth in RocksDB.
 READERS = 1
+SPARES = 7  # further readers, for when these hang
 
 Answers = list[Lookup]
 
@@ -66,7 +67,7 @@ class SharedLookups:
         self._largest_batch = largest_batch
         self._scheme = index.profile.index_scheme
         _ = index.fingerprinter  # checks the profile once, before threads start
-        self._queue = Queue[_Request](readers, "shared lookups", self._read_all, most=queue)
+        self._queue = Queue[_Request](readers, "shared lookups", self._read_all, most=queue, spares=SPARES)
 
     def __enter__(self) -> Self:
         return self
@@ -211,7 +212,9 @@ class SharedLookups:
     async def _await(self, requests: Sequence[_Request], timeout: float | None) -> Answers:
         # After the current turn of the loop: a reader that starts earlier competes with it for the
         # interpreter, and misses lookups that are about to be submitted.
-        asyncio.get_running_loop().call_soon(self._queue.wake)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._queue.wake)
+        late = loop.call_later(STUCK_SECONDS, self._queue.wake)
         try:
             async with asyncio.timeout(timeout) as limit:
                 parts = await asyncio.gather(*(asyncio.wrap_future(each.future) for each in requests))
@@ -220,6 +223,8 @@ class SharedLookups:
             if not isinstance(error, TimeoutError) or not limit.expired():
                 raise
             raise self._timed_out(timeout) from None
+        finally:
+            late.cancel()
         return parts[0] if len(parts) == 1 else [answer for part in parts for answer in part]
 
     def _timed_out(self, timeout: float | None) -> TimedOut:

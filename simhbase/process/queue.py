@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
+from threading import current_thread, get_ident
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
@@ -30,6 +31,8 @@ from simhbase.errors import (
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 Asked = TypeVar("Asked", bound="QueuedRequest[Any, Any]")
+
+STUCK_SECONDS = 2.0  # that all threads have been at their batches, before a spare one begins
 
 # Errors that concern all requests of a batch. Another error may be due to a single one.
 OF_ALL = (RetryableError, TablesMissing, ProfileMismatch, TableDisabled)
@@ -109,13 +112,21 @@ class Queue(Generic[Asked]):
     threads: number of threads that serve the queue, started with the first request. Each calls `serve` once,
     which takes requests until `take` returns none. With 0 threads callers serve it, one at a time, holding
     `turn`. name: of the threads, and in errors after `close`. most: maximum of waiting records, of which
-    sources have `Shares`; None: any number.
+    sources have `Shares`; None: any number. spares: further threads, of which `wake` starts one if all are
+    stuck, as a store may hang for one batch and not for the next. They end when that is over.
     """
 
     def __init__(
-        self, threads: int, name: str, serve: Callable[[], None] = lambda: None, *, most: int | None = None
+        self,
+        threads: int,
+        name: str,
+        serve: Callable[[], None] = lambda: None,
+        *,
+        most: int | None = None,
+        spares: int = 0,
     ) -> None:
         self._number = threads
+        self._spares = spares
         self._most = most
         self._name = name
         self._serve = serve
@@ -131,6 +142,7 @@ class Queue(Generic[Asked]):
         self.records = 0  # that wait
         self._is_due = False  # True if waiting requests may be taken
         self._threads: list[threading.Thread] = []
+        self._busy: dict[int, float] = {}  # since when, by the number of the thread
 
     def put(self, *requests: Asked, is_due: bool = False) -> bool:
         """Add requests of one source, which wait for `wake`, unless they are due now. Returns False if too
@@ -142,11 +154,8 @@ class Queue(Generic[Asked]):
             if self._shares is not None and not self._shares.take(requests[0].source, records):
                 return False
             self.records += records
-            if not self._threads:
-                for number in range(self._number):
-                    name = f"simhbase {self._name} {number}"
-                    self._threads.append(threading.Thread(target=self._serve, name=name, daemon=True))
-                    self._threads[-1].start()
+            while len(self._threads) < self._number:
+                self._start_thread()
             for request in requests:
                 kinds = self._waiting.setdefault(request.source, OrderedDict())
                 kinds.setdefault(request.kind, deque()).append(request)
@@ -177,14 +186,32 @@ class Queue(Generic[Asked]):
     def wake(self) -> None:
         with self._changed:
             self._is_due = bool(self._waiting)
+            is_stuck = len(self._busy) == len(self._threads) < self._number + self._spares
+            if self._is_due and is_stuck and max(self._busy.values()) <= monotonic() - STUCK_SECONDS:
+                self._start_thread()
             self._changed.notify()
+
+    def _start_thread(self) -> None:
+        name = f"simhbase {self._name} {len(self._threads)}"
+        self._threads.append(threading.Thread(target=self._serve, name=name, daemon=True))
+        self._threads[-1].start()
+
+    def _is_spare(self) -> bool:
+        """True if enough other threads are not stuck."""
+        latest = monotonic() - STUCK_SECONDS
+        stuck = sum(since <= latest for since in self._busy.values())
+        return len(self._threads) - stuck > self._number
 
     def take(self, most: int, seconds: float | None = None, *, heaviest: int | None = None) -> list[Asked]:
         """Take requests of one kind with at most `most` records in total, which weigh `heaviest` at most, or
         a single larger one. Waits until some may be taken. Returns none if the queue is closed and empty,
         after `seconds`, or when it is closed while waiting. Leaves out cancelled requests."""
         with self._changed:
+            self._busy.pop(get_ident(), None)
             while True:
+                if len(self._threads) > self._number and self._is_spare():
+                    self._threads.remove(current_thread())
+                    return []
                 while not self._is_due and not (self._closed and self._waiting):
                     was_closed = self._closed
                     if (was_closed and seconds is None) or not self._changed.wait(seconds):
@@ -195,6 +222,8 @@ class Queue(Generic[Asked]):
                 taken = self._taken(kind, most, heaviest)
                 self._is_due = bool(self._waiting)
                 if taken:
+                    if self._spares:
+                        self._busy[get_ident()] = monotonic()
                     return taken
 
     def _taken(self, kind: Hashable, most: int, heaviest: int | None) -> list[Asked]:
@@ -237,7 +266,7 @@ class Queue(Generic[Asked]):
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        for thread in self._threads:
+        for thread in [*self._threads]:  # spare ones leave
             thread.join()
 
 

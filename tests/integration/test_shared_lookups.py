@@ -20,6 +20,7 @@ from simhbase import Document, Index, Lookup, Profile, SharedLookups
 from simhbase.errors import Overloaded, StoreFailed, StoreUnreachable, TimedOut, UsageError
 from simhbase.model.values import Query
 from simhbase.online import shared as shared_lookups
+from simhbase.process import queue
 from tests.cluster import Cluster
 from tests.command_line import environment
 from tests.near import versions
@@ -138,6 +139,12 @@ def test_answers_are_those_of_the_index_in_hbase(hbase: Cluster, readers: int) -
 
 
 # --- what is read together ---
+
+
+@pytest.fixture(autouse=True)
+def _no_spare_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads wait at gates, also on a slow machine."""
+    monkeypatch.setattr(queue, "STUCK_SECONDS", LONG)
 
 
 class Gate:
@@ -325,6 +332,44 @@ def test_who_gives_up_is_not_looked_up_and_harms_nobody():
         assert gate.reads[1:] == [[TEXTS[0], *TEXTS[2:4]]]
     assert isinstance(answers.pop(1), asyncio.CancelledError)
     assert answers == in_memory(*STORED).find_many([TEXTS[0], *TEXTS[2:4]])
+
+
+def test_a_read_that_hangs_stops_no_others_and_further_readers_end(monkeypatch):
+    """Such as one of a server of HBase that is gone."""
+    monkeypatch.setattr(queue, "STUCK_SECONDS", 0.05)
+    monkeypatch.setattr(shared_lookups, "STUCK_SECONDS", 0.05)
+    index, go_on, hung = in_memory(*STORED), threading.Event(), threading.Semaphore(0)
+    look_up = index.find_texts
+
+    def find_texts(texts: Sequence[str], *rest: Any) -> list[Lookup]:
+        if set(texts) & {TEXTS[0], TEXTS[1]}:
+            hung.release()
+            assert go_on.wait(LONG)
+        return look_up(texts, *rest)
+
+    monkeypatch.setattr(index, "find_texts", find_texts)
+
+    async def ask() -> list[Lookup]:
+        hanging = []
+        for text in TEXTS[:2]:  # the second one hangs in the spare reader
+            hanging.append(asyncio.create_task(shared.afind(text)))
+            await asyncio.to_thread(hung.acquire, timeout=LONG)
+        found = [await shared.afind(text, timeout=LONG) for text in TEXTS[2:5]]
+        assert not any(task.done() for task in hanging)
+        go_on.set()
+        return [*await asyncio.gather(*hanging), *found]
+
+    with SharedLookups(index) as shared:
+        answers = asyncio.run(ask())
+        for _ in range(10):
+            shared.find(TEXTS[3])
+        wait_until(lambda: len(readers()) <= 2)
+        assert answers == in_memory(*STORED).find_many(TEXTS[:5])
+    assert not readers()
+
+
+def readers() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if "shared lookups" in each.name]
 
 
 def test_a_task_that_is_cancelled_while_it_is_read_harms_nobody():
