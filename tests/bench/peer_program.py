@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import resource
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 
 import numpy as np
@@ -369,14 +371,49 @@ def our_pairs(values):
     ]
 
 
-PAIRING = {"simhbase": our_pairs, "simhash-cpp": simhash_cpp_pairs, "hammingbird": hammingbird_pairs}
+def our_pairs_on_spark(values):
+    """With two threads, from the start of Java to its end."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyspark import SparkContext
+
+    from simhbase import spark
+    from tests.local_spark import local_spark
+
+    with TemporaryDirectory() as folder:
+        column = pa.array([value.to_bytes(8, "big") for value in values.tolist()], pa.binary())
+        pq.write_table(pa.table({"fingerprint": column}), f"{folder}/fingerprints.parquet")
+        with local_spark(Path(folder, "spark"), **{"spark.driver.memory": "3g"}) as session:
+            df = session.read.parquet(f"{folder}/fingerprints.parquet")
+            found = spark.pairs(df, {"k": K, "verify": False}).select("left", "right")
+            found.write.parquet(f"{folder}/pairs")
+        java = SparkContext._gateway.proc
+        java.stdin.close()
+        java.wait()  # so that its processor time counts
+        pairs = pq.read_table(f"{folder}/pairs")
+    sides = [np.frombuffer(b"".join(pairs[name].to_pylist()), ">u8") for name in ("left", "right")]
+    return list(zip(*(side.astype(np.uint64) for side in sides), strict=True))
+
+
+PAIRING = {
+    "simhbase": our_pairs,
+    "simhbase on Spark": our_pairs_on_spark,
+    "simhash-cpp": simhash_cpp_pairs,
+    "hammingbird": hammingbird_pairs,
+}
+
+
+def processor_time() -> float:
+    """Of this process and of those that it started and that have ended, in seconds."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return process_time() + children.ru_utime + children.ru_stime
 
 
 def pair(name, source, target) -> None:
     values = np.load(source)
-    start, used = perf_counter(), process_time()
+    start, used = perf_counter(), processor_time()
     found = PAIRING[name](values)
-    taken = {"seconds": perf_counter() - start, "processor": process_time() - used}
+    taken = {"seconds": perf_counter() - start, "processor": processor_time() - used}
     np.save(target, np.array(found, dtype=np.uint64).reshape(-1, 2))
     print(json.dumps(taken))
 

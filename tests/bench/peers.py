@@ -61,6 +61,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
 }
 PAIRING: Mapping[str, tuple[str, ...]] = {
     "simhbase": (),
+    "simhbase on Spark": (),
     "simhash-cpp": ("simhash-pybind",),
     "hammingbird": ("hammingbird",),
 }
