@@ -350,6 +350,25 @@ def test_a_follower_that_was_told_of_other_files_watches_these(tmp_path: Path) -
         assert follower.new_growth() is None
 
 
+@pytest.mark.parametrize(
+    ("nanosecond", "ticks", "watches"), [(1, -1.0, True), (1, 1e9, False), (0, -1.0, False)]
+)
+def test_a_follower_watches_files_once_a_later_change_has_another_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nanosecond: int, ticks: float, watches: bool
+) -> None:
+    monkeypatch.setattr(follower, "TICKS", ticks)
+    log = tmp_path / "1.log"
+    log.write_bytes(b"rows")
+    hour_ahead = (int(time.time()) + 3600) * follower.SECOND_NS + nanosecond
+    with closing(Follower("rocksdb:store", tmp_path)) as following:
+        following._seen = growth_of(tmp_path)
+        os.utime(tmp_path, ns=(hour_ahead, hour_ahead))
+        assert following.new_growth() is None
+        assert (following._settled == hour_ahead) is watches
+        log.write_bytes(b"more rows")
+        assert following.new_growth() == growth_of(tmp_path)
+
+
 def test_several_readers_read_beside_each_other(url: str, opened: Callable[..., Store]) -> None:
     writer = opened(create_store(url))
     readers = [opened(open_store(url, "read")) for _ in range(3)]

@@ -23,7 +23,9 @@ from simhbase.stores.rocksdb.temporary import TemporaryFolder
 
 PATIENCE = 20.0  # seconds in which the writer leaves the files alone for as long as an opening takes
 _PAUSE = 0.01  # seconds
-SETTLED_NS = 2_000_000_000
+SECOND_NS = 1_000_000_000
+SETTLED_NS = 2 * SECOND_NS
+TICKS = 0.1  # seconds: several ticks of a clock that gives files times finer than a second
 NEVER = -1
 
 
@@ -45,6 +47,7 @@ class Follower:
         self._refreshing = Failures("refreshing", url)
         self._seen = Growth((), ())
         self._settled = NEVER  # when the folder last changed, if it has no other files since
+        self._changed, self._met = NEVER, 0.0  # when it last changed, and when that was met (monotonic)
         self._files: dict[str, FileIO] = {}  # those of `seen`, if it is settled
         self._watched = ExitStack()  # closes them
         closing = ExitStack()
@@ -126,9 +129,13 @@ class Follower:
             if now != self._seen:
                 self._settled = NEVER  # the files that are watched are not those of `now`
                 return now
-            # The time of a later change differs, unless both are within one tick of the clock.
-            is_settled = time.time_ns() - changed > SETTLED_NS and self._watch(dict(now.files))
-            self._settled = changed if is_settled else NEVER
+            if changed != self._changed:
+                self._changed, self._met = changed, time.monotonic()
+            # The time of a later change differs, unless both are within one tick of the clock. Some file
+            # systems have times of whole seconds, or of two.
+            is_past = changed % SECOND_NS != 0 and time.monotonic() - self._met > TICKS
+            is_past = is_past or time.time_ns() - changed > SETTLED_NS
+            self._settled = changed if is_past and self._watch(dict(now.files)) else NEVER
         return None
 
     def _watch(self, names: Collection[str]) -> bool:
