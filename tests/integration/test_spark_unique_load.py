@@ -7,12 +7,13 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from time import sleep
 
 import pytest
+from pyspark.sql import DataFrame
 
 import simhbase
 from simhbase import spark as jobs
@@ -20,11 +21,14 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.rejects import TooManyRejects
 from simhbase.errors import UsageError
 from simhbase.index import Index
+from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import known_in
 from simhbase.jobs import pipeline
 from simhbase.loads import load
 from simhbase.profile.file import read_parameters
+from simhbase.profile.profile import make_profile
 from simhbase.spark import unique
+from simhbase.stores import open_store
 from tests.command_line import environment, read_lines, texts, write_lines
 
 pytestmark = pytest.mark.spark
@@ -123,8 +127,29 @@ class Killed(BaseException):
 @pytest.mark.parametrize("profile", ["default", "complete"])
 @pytest.mark.parametrize("count", [600, 50_000])
 def test_a_night_ends_as_by_the_command_also_after_kills(spark, tmp_path, monkeypatch, profile, count):
-    before, night = nights(tmp_path, count)
     urls = [f"rocksdb:{tmp_path}/{name}.db" for name in ("command", "spark")]
+    require_the_same_night(spark, tmp_path, monkeypatch, urls, profile, count)
+
+
+@pytest.mark.hbase
+@pytest.mark.full
+@pytest.mark.parametrize("profile", ["default", "complete"])
+@pytest.mark.parametrize("count", [600, 50_000])
+def test_a_night_in_hbase_ends_as_by_the_command_also_after_kills(
+    hbase, spark, tmp_path, monkeypatch, profile, count
+):
+    """Executors write. The command writes to RocksDB: in HBase, where it claims documents, it also keeps some
+    that only match the old texts of ids that come again."""
+    urls = [f"rocksdb:{tmp_path}/command.db", hbase.empty_store("spark")]
+    with closing(open_store(urls[1], "write")) as store:
+        write_profile(store, make_profile(read_parameters(profile)))
+    require_the_same_night(spark, tmp_path, monkeypatch, urls, profile, count)
+
+
+def require_the_same_night(spark, tmp_path, monkeypatch, urls: list[str], profile: str, count: int) -> None:
+    """urls: of the stores that the command and Spark write. Spark is killed twice: before it has decided, and
+    when it has stored some."""
+    before, night = nights(tmp_path, count)
     for url in urls:
         simhbase.load(before, url, read_parameters(profile))
     expected, duplicates, kept = of_command(night, urls[0], tmp_path)
@@ -134,7 +159,7 @@ def test_a_night_ends_as_by_the_command_also_after_kills(spark, tmp_path, monkey
         given = {"name": "night 1/2", "work": tmp_path / "work", "order_column": "n", **options}
         return jobs.unique_load(rows(spark, night), urls[1], **given)
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise Killed
 
     stored = documents_of(urls[1])
@@ -144,14 +169,13 @@ def test_a_night_ends_as_by_the_command_also_after_kills(spark, tmp_path, monkey
             run()
     assert documents_of(urls[1]) == stored
     with monkeypatch.context() as patch:
-        add = Index.add_batch
+        write = unique._written
 
-        def add_half(index: Index, ids, fingerprints) -> None:
-            half = len(ids) // 2
-            add(index, ids[:half], fingerprints[list(range(half))])
+        def write_half(index: Index, rows: DataFrame, write_rows) -> None:
+            list(write(index, rows.where("crc32(id) % 2 = 0"), write_rows))
             raise Killed
 
-        patch.setattr(Index, "add_batch", add_half)
+        patch.setattr(unique, "_written", write_half)
         with pytest.raises(Killed):
             run()
     assert documents_of(urls[1]) != stored
