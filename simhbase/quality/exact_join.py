@@ -81,7 +81,7 @@ def _meetings(sets: ShingleSets, threshold: float) -> Iterator[tuple[Positions, 
     if counts.sum() > MOST_MEETINGS:
         raise BadInput(
             f"of {n:,} texts so many are near each other that all of their pairs would take hours: measure "
-            "fewer (--sample), or remove near-duplicates first (simhbase dedup)"
+            "fewer of them, or remove near-duplicates first (simhbase dedup)"
         )
     for chunk in _chunks_of_whole_sets(probes.order, counts):
         met = ranges(start[chunk], counts[chunk])

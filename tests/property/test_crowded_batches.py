@@ -109,7 +109,7 @@ def test_annotating_a_cluster_takes_time_linear_in_its_size(name: str) -> None:
             index.claim_many(documents, mode="annotate")
             return process_time() - begin
 
-    assert seconds(2000) < 9 * min(seconds(500) for _ in range(2))
+    assert min(seconds(2000) for _ in range(2)) < 9 * min(seconds(500) for _ in range(2))
 
 
 @pytest.mark.slow
@@ -125,4 +125,4 @@ def test_a_cluster_of_near_texts_takes_time_linear_in_its_size() -> None:
             duplicates_of(index.reader, ids, found, bounds)
             return process_time() - begin
 
-    assert seconds(2000) < 9 * min(seconds(500) for _ in range(2))
+    assert min(seconds(2000) for _ in range(2)) < 9 * min(seconds(500) for _ in range(2))

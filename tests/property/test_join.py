@@ -64,7 +64,7 @@ def test_a_crowd_whose_pairs_would_take_hours_is_refused(monkeypatch):
     texts = [f"{'some words of all of these texts ' * 3} {number}" for number in range(100)]
     assert len(similar_pairs(shingle_sets(texts), 0.5).left) == 100 * 99 / 2
     monkeypatch.setattr(exact_join, "MOST_MEETINGS", 1_000)
-    with pytest.raises(BadInput, match=r"of 100 texts so many are near each other .* \(--sample\)"):
+    with pytest.raises(BadInput, match=r"of 100 texts so many are near each other .*: measure fewer"):
         similar_pairs(shingle_sets(texts), 0.5)
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -135,18 +136,22 @@ def test_shared_reads_tell_how_many_they_served_and_how_long_these_waited(index,
             return look_up(*arguments)
 
         index.find_texts = wait  # type: ignore[method-assign]  # of this one
-        first = threading.Thread(target=shared.find, args=(TEXTS[0],))
-        first.start()
+        callers = [threading.Thread(target=shared.find, args=(text,)) for text in TEXTS[:2]]
+        callers[0].start()
         arrived.wait(30)
         with pytest.raises(simhbase.TimedOut):
             shared.find(TEXTS[1], timeout=0.01)
+        callers[1].start()
+        while not shared._queue.records:
+            time.sleep(0.001)
         with pytest.raises(simhbase.Overloaded):
             shared.find_many(TEXTS[:2])
         opened.set()
-        first.join()
+        for caller in callers:
+            caller.join()
         shared.find_many(TEXTS[:3])
-    assert metrics.observed["shared_lookups"] == [1, 3]
-    assert len(metrics.observed["queue_seconds"]) == 2
+    assert metrics.observed["shared_lookups"] == [1, 1, 3]
+    assert len(metrics.observed["queue_seconds"]) == 3
     assert metrics.counts["overloaded"] == metrics.counts["timed_out"] == 1
     assert metrics.spans[-3:] == [("shared_read", 3), ("fingerprint", 3), ("find", 3)]
 
