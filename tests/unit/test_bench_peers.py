@@ -9,7 +9,7 @@ from tests.bench import peers
 @pytest.mark.slow
 def test_programs_are_compared_with_brute_force_and_others_are_named(tmp_path, monkeypatch):
     monkeypatch.setitem(peers.PACKAGES, "unknown", ())
-    names = ["simhbase in memory", "simhbase, RocksDB", "SQLite bare", "unknown"]
+    names = ["simhbase in memory", "simhbase match", "simhbase, RocksDB", "SQLite bare", "unknown"]
     picture = tmp_path / "peers.svg"
     *kinds, failures = peers.compared(names, [500], "", picture)
     assert [table.title.rpartition(", ")[2] for table in kinds] == [
@@ -17,7 +17,7 @@ def test_programs_are_compared_with_brute_force_and_others_are_named(tmp_path, m
         "skewed fingerprints",
     ]
     for table in kinds:
-        assert [row[0] for row in table.rows] == names[:3]
+        assert [row[0] for row in table.rows] == names[:4]
         assert {(row[-2], row[-1]) for row in table.rows} == {("100.0 %", 0)}
     assert failures.rows == [["unknown", "it can be installed, but nothing here uses it"]]
     assert b"SQLite bare" in picture.read_bytes()
