@@ -659,7 +659,11 @@ impl Candidates {
         distance: PyBuffer<u16>,
         is_match: PyBuffer<u8>,
     ) -> PyResult<Bound<'py, PyByteArray>> {
-        let compared = numbers_in(&distance)?.iter().zip(numbers_in(&is_match)?);
+        let (distance, is_match) = (numbers_in(&distance)?, numbers_in(&is_match)?);
+        if [distance.len(), is_match.len()] != [first.item_count(); 2] {
+            return Err(PyValueError::new_err("not arrays of one length"));
+        }
+        let compared = distance.iter().zip(is_match);
         let pairs = pairs_in(&first, &second)?.zip(compared).map(|([first, second], (&distance, &is_match))| {
             candidates::Compared { first, second, distance, is_match: is_match != 0 }
         });

@@ -2,6 +2,7 @@
 //! which takes longer than RocksDB.
 
 use crate::drawers::{number, Near, KEY_BYTES, PREFIX_BYTES};
+use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
@@ -69,7 +70,8 @@ impl<'py> Rows<'py> {
         Ok(())
     }
 
-    /// Fingerprints within `most` bits of one, among the first `limit` rows of each drawer.
+    /// Fingerprints within `most` bits of one, among the first `limit` rows of each drawer. A key of another size is
+    /// damage, said as RocksDB says it.
     pub fn near(&mut self, value: u64, prefixes: &Bound<'py, PyList>, most: u32, limit: usize) -> PyResult<Near> {
         let mut near = Near::default();
         for prefix in prefixes.iter() {
@@ -77,12 +79,14 @@ impl<'py> Rows<'py> {
             let bits = &mut near.bits;
             near.truncated |= self.from(&prefix, limit, |_, key| {
                 let key = key.as_bytes();
-                if key.len() == KEY_BYTES {
-                    let fingerprint = number(&key[PREFIX_BYTES..]);
-                    let far = (fingerprint ^ value).count_ones();
-                    if far <= most {
-                        bits.push((fingerprint, far));
-                    }
+                if key.len() != KEY_BYTES {
+                    let sizes = format!("{} bytes instead of {KEY_BYTES}", key.len());
+                    return Err(PyException::new_err(format!("Corruption: a row key of the index has {sizes}")));
+                }
+                let fingerprint = number(&key[PREFIX_BYTES..]);
+                let far = (fingerprint ^ value).count_ones();
+                if far <= most {
+                    bits.push((fingerprint, far));
                 }
                 Ok(true)
             })?;

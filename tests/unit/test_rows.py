@@ -52,9 +52,11 @@ def test_near_rows_are_those_of_the_first_of_each_drawer(limit: int | None) -> N
     assert found == (near, is_more, 2 * len(read), len(read))
 
 
-def test_a_row_of_another_size_is_near_nothing() -> None:
-    rows = Rows(dict.fromkeys((PREFIX, PREFIX + b"\0" * 7, PREFIX + b"\0" * 9), b""), within=True)
-    assert near_rows(rows, 0, [PREFIX], 64, None) == ({}, False, 3, 3)
+@pytest.mark.parametrize("size", [0, 7, 9])
+def test_a_key_of_another_size_is_damage(size: int) -> None:
+    rows = Rows({PREFIX + b"\0" * size: b"", PREFIX + b"\1" * 8: b""}, within=True)
+    with pytest.raises(Exception, match=f"Corruption: a row key of the index has {5 + size} bytes"):
+        near_rows(rows, 0, [PREFIX], 64, None)
 
 
 def test_keys_are_read_until_there_are_enough() -> None:
