@@ -107,6 +107,7 @@ class SparkReport:
     duplicates: int
     group_count: int
     rejected: int
+    truncated: int
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,8 @@ class Deduplicated:
 
     documents: a row for each accepted document: id, representative (its own id if it is kept), distance and
     similarity to the representative (null if unknown), containment in it (null without `min_containment`),
-    and group, the id of the group's first document.
+    truncated, whether it was not compared with all that it is near to (a crowd of near texts that do not
+    match), and group, the id of the group's first document.
     rejects: id and reason of the others. find_unique: finds the rows of `unique`; held: persisted frames.
     """
 
@@ -133,15 +135,16 @@ class Deduplicated:
     def duplicates(self) -> DataFrame:
         """A row for each removed document: id, duplicate_of, distance, similarity, containment, group."""
         others = self.documents.where(F.col(ID) != F.col(REPRESENTATIVE))
-        return others.withColumnRenamed(REPRESENTATIVE, "duplicate_of")
+        return others.drop(TRUNCATED).withColumnRenamed(REPRESENTATIVE, "duplicate_of")
 
     def report(self) -> SparkReport:
         """Count documents, groups and rejects."""
-        kept = F.count_if(F.col(ID) == F.col(REPRESENTATIVE))
-        led = F.count_distinct(F.when(F.col(ID) != F.col(REPRESENTATIVE), F.col(REPRESENTATIVE)))
-        documents, unique, groups = self.documents.agg(F.count("*"), kept, led).head() or (0, 0, 0)
+        is_kept = F.col(ID) == F.col(REPRESENTATIVE)
+        led = F.count_distinct(F.when(~is_kept, F.col(REPRESENTATIVE)))
+        counts = (F.count("*"), F.count_if(is_kept), led, F.count_if(is_kept & F.col(TRUNCATED)))
+        documents, unique, groups, truncated = self.documents.agg(*counts).head() or (0, 0, 0, 0)
         rejected = self.rejects.count()
-        return SparkReport(documents + rejected, unique, documents - unique, groups, rejected)
+        return SparkReport(documents + rejected, unique, documents - unique, groups, rejected, truncated)
 
     def unpersist(self) -> None:
         """Unpersist all frames. They are computed again if they are used."""
@@ -201,7 +204,7 @@ def dedup(
     answers, distinct = grouped_documents(documents, rows, rule, partitions_of_documents)
     rejects = documents.where(F.col(REASON).isNotNull())
     return Deduplicated(
-        answers.drop(PLACE, APART, TRUNCATED),
+        answers.drop(PLACE, APART),
         rejects.select(ID, REASON),
         partial(rows.kept, answers, rejects, count_column),
         (documents, distinct, answers),

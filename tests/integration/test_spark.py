@@ -79,7 +79,7 @@ def require_the_same(spark, file: Path, profile=None, partitions: int = 3, **opt
     expected, duplicates = of_one_machine(file, profile, **options)
     report, found, kept, _ = of_spark(read(spark, file, partitions), profile, **options)
     assert found == duplicates
-    for name in ("documents", "unique", "duplicates", "group_count", "rejected"):
+    for name in ("documents", "unique", "duplicates", "group_count", "rejected", "truncated"):
         assert getattr(report, name) == getattr(expected, name), name
     assert len(kept) == expected.unique
 
@@ -206,6 +206,19 @@ def test_a_crowd_in_one_drawer_has_the_groups_of_one_machine(spark, tmp_path):
         contents.append(" ".join(words))
     records = [{"id": f"{number}", "text": text} for number, text in enumerate(contents)]
     require_the_same(spark, numbered(tmp_path / "crowd.jsonl", records), min_similarity=0.7)
+
+
+def test_texts_of_a_crowd_that_are_not_all_compared_are_those_of_one_machine(spark, tmp_path):
+    chance = random.Random(3)
+    records = []
+    for number in range(300):
+        words = [f"word{place}" for place in range(60)]
+        for place in chance.sample(range(60), 5):
+            words[place] = f"x{chance.randrange(10**6)}"
+        records.append({"id": f"{number}", "text": " ".join(words)})
+    file = numbered(tmp_path / "crowd.jsonl", records)
+    assert of_one_machine(file, None, min_similarity=0.7)[0].truncated > 100
+    require_the_same(spark, file, min_similarity=0.7)
 
 
 def test_rows_that_are_kept_are_not_shuffled_but_for_some_that_are_equal(spark):
