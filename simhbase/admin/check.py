@@ -31,7 +31,8 @@ from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.counts import damaged_rows
-from simhbase.index.load_log import remove_damaged
+from simhbase.index.load_log import LOAD_ROWS, remove_damaged
+from simhbase.index.mute import MUTE_ROWS
 from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.rows import Entry, PendingCell
 from simhbase.index.stored_profile import read_profile
@@ -69,6 +70,7 @@ DAMAGED_META = "damaged rows of the table meta"
 LOST_META = "damaged rows of the table meta that a repair cannot mend"
 # In multi-writer stores: takes space, otherwise harmless.
 GARBAGE = frozenset([STRAY_LISTING, STRAY_ROW, ABANDONED])
+META_ROWS = {**MUTE_ROWS, **LOAD_ROWS}  # JSON in meta, by what the keys begin with
 _REMOVABLE = (b"muted", b"load")  # rows of meta
 EXAMPLES = 5
 MOST_PASSES = 5  # of a repair
@@ -203,7 +205,7 @@ class Checker:
     def _meta(self, part: Part, report: CheckReport) -> None:
         """Checks rows of meta. Removes the mute list and logs of loads, which all else works without."""
         for batch in self.store.records("meta").iterate(*part.keys()):
-            damaged = damaged_in(batch)
+            damaged = damaged_in(batch, META_ROWS)
             going = [key for key in damaged if key.startswith(_REMOVABLE)]
             lost = [key for key in damaged if not key.startswith(_REMOVABLE)]
             self._note(report, DAMAGED_META, [f"{quoted(key)}: {remedy(key)}" for key in going])

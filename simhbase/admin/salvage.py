@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from time import monotonic
 
+from simhbase.admin.check import META_ROWS
 from simhbase.admin.migrate import (
     COPIED_AT_ONCE,
     copy_documents,
@@ -261,7 +262,7 @@ class Salvage:
     def _meta(self) -> None:
         """Note damaged rows of meta, and copy the mute list. (Logs of loads belong to the old store.)"""
         for batch in self.source.store.records("meta").iterate():
-            damaged = damaged_in(batch)
+            damaged = damaged_in(batch, META_ROWS)
             for key in damaged:
                 self.losses.damage("meta", f"the row {quoted(key)} is damaged")
             for key in {key for key, _ in batch if is_mute_list(key)}.difference(damaged):

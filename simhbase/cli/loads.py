@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +11,7 @@ from click.core import ParameterSource
 from simhbase.cli.options import Group, option, scope_option, store_option
 from simhbase.cli.output import Output, json_option, local_time
 from simhbase.errors import UsageError
+from simhbase.model import wire
 
 if TYPE_CHECKING:
     from simhbase.index.load_log import LoadState
@@ -69,17 +71,27 @@ def forget(names: tuple[str, ...], finished: bool, url: str, scope: str | None, 
     output.summary({"forgotten": forgotten})
 
 
+@dataclass
+class _Counts:
+    """Documents of a load so far, of its counts."""
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    duplicates: int = 0
+    rejected: int = 0
+
+
 def _values(state: LoadState) -> dict[str, object]:
-    counts = state.counts or {}
-    loaded = sum(counts.get(name, 0) for name in ("added", "updated", "unchanged"))
+    counts = wire.convert(state.counts or {}, _Counts, "counts")
     return {
         "name": state.name,
         "state": "killed" if state.was_killed else state.progress,
         "begun": local_time(state.begun),
         "changed": local_time(state.changed),
-        "loaded": loaded,
-        "duplicates": counts.get("duplicates", 0),
-        "rejected": counts.get("rejected", 0),
+        "loaded": counts.added + counts.updated + counts.unchanged,
+        "duplicates": counts.duplicates,
+        "rejected": counts.rejected,
         "host": state.host,
         "process": str(state.process),
         "reason": state.reason or None,

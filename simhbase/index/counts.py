@@ -9,10 +9,11 @@ are gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 
 from simhbase.index import rows
 from simhbase.index.rows import parse_document
-from simhbase.model.moment import at
+from simhbase.model.moment import LATEST, at
 from simhbase.model.stored import Met
 from simhbase.model.values import Claim
 from simhbase.stores.base import MET, Cell, Records, Row, Store
@@ -60,8 +61,8 @@ def counts_of(store: Store, ids: Sequence[str], earliest: int) -> Iterator[Met]:
             if len(found) == _FEW:
                 (found,) = table.scan([prefix], MOST)
             alive = [(key, cell) for key, cell in found if cell.version >= earliest]
-            firsts = [at(_first(key, cell)) for key, cell in alive]
-            lasts = [at(cell.version) for _, cell in alive]
+            firsts = [_moment(_first(key, cell)) for key, cell in alive]
+            lasts = [_moment(cell.version) for _, cell in alive]
             first, last = min(firsts, default=None), max(lasts, default=None)
             yield Met(len(alive), first, last, truncated=len(found) == MOST)
 
@@ -100,7 +101,12 @@ def _alike(documents: Records, starts: Sequence[bytes]) -> Iterator[tuple[bytes,
 
 def damaged_rows(batch: Sequence[Row]) -> list[tuple[bytes, int]]:
     """Keys and versions of the rows of a batch that cannot be read."""
-    return [(key, cell.version) for key, cell in batch if rows.parse_met(key, cell.value) is None]
+    return [(key, cell.version) for key, cell in batch if not _has_moments(key, cell)]
+
+
+def _has_moments(key: bytes, cell: Cell) -> bool:
+    first = rows.parse_met(key, cell.value)
+    return first is not None and all(0 <= each <= LATEST for each in (first, cell.version))
 
 
 def _alive(found: Sequence[Row], earliest: int) -> Iterator[str]:
@@ -115,3 +121,8 @@ def _first(key: bytes, cell: Cell) -> int:
     """When an id was refused first; if the row is damaged, which check tells, when it was refused last."""
     found = rows.parse_met(key, cell.value)
     return cell.version if found is None else min(found, cell.version)
+
+
+def _moment(version: int) -> datetime:
+    """A time of a row. Damaged ones, which check tells, may be out of range."""
+    return at(min(max(version, 0), LATEST))

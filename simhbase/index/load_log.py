@@ -24,11 +24,14 @@ from dataclasses import asdict, dataclass, replace
 from secrets import token_hex
 from threading import Event, Lock, Thread
 from types import TracebackType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import orjson
+from msgspec import Meta as Allowed
 
-from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, UsageError
+from simhbase.errors import BadInput, SimhbaseError, StoreBusy, StoreFailed, UsageError
+from simhbase.model import wire
+from simhbase.model.moment import Milliseconds
 from simhbase.process.logs import logger
 from simhbase.stores.base import Store, now
 from simhbase.stores.meta import MOST_TRIES, Meta, not_changed
@@ -42,6 +45,9 @@ _PARTS_AT_ONCE = 256  # rows per read; each lists the rejects of a write
 _MOST_IN_NAME = 200  # characters
 _held: set[str] = set()  # tokens of the runs of this process
 
+T = TypeVar("T")
+Count = Annotated[int, Allowed(ge=0, le=1 << 62)]
+Token = Annotated[str, Allowed(pattern="^([0-9a-f]{2})*$")]
 LoadProgress = Literal["running", "stopped", "finishing", "finished"]
 
 
@@ -59,15 +65,15 @@ class LoadState:
     name: str
     task: str
     progress: LoadProgress
-    begun: int
-    changed: int
+    begun: Milliseconds
+    changed: Milliseconds
     host: str = ""
     process: int = 0
-    token: str = ""
+    token: Token = ""
     reason: str = ""
-    parts: int = 0
+    parts: Count = 0
     counts: dict[str, Any] | None = None
-    files: dict[str, tuple[int, int]] | None = None
+    files: dict[str, tuple[Count, Count]] | None = None
     report: dict[str, Any] | None = None
 
     @property
@@ -85,10 +91,9 @@ class LoadState:
         """True if the run that held it has not renewed its lease, by this clock."""
         return self.is_held and self.token not in _held and now() - self.changed > LEASE * 1000
 
-    @staticmethod
-    def decode(value: bytes) -> LoadState:
-        """Decode a row's value."""
-        return LoadState(**orjson.loads(value))
+
+# JSON of rows, by what their keys begin with. What notes hold is up to those who note.
+LOAD_ROWS: Mapping[bytes, type] = {_STATE: LoadState, b"load-": cast(type, Any)}
 
 
 class LoadLog(AbstractContextManager["LoadLog"]):
@@ -104,7 +109,7 @@ class LoadLog(AbstractContextManager["LoadLog"]):
         self._lock = Lock()
         self._has_ended = Event()
         self._value = value
-        found = None if self._value is None else LoadState.decode(self._value)
+        found = None if self._value is None else self._meta.decode(self._key, self._value, LoadState)
         self.before = found if found and found.is_unfinished else None
         if self.before and self.before.task != task:
             raise UsageError(
@@ -164,7 +169,9 @@ class LoadLog(AbstractContextManager["LoadLog"]):
         if not self._meta.compare_and_set(self._key, self._value, value):
             found = self._meta.get(self._key)
             # A failed call may have been executed.
-            is_ours = found is not None and LoadState.decode(found).token == state.token
+            is_ours = (
+                found is not None and self._meta.decode(self._key, found, LoadState).token == state.token
+            )
             if not is_ours or not self._meta.compare_and_set(self._key, found, value):
                 return False
         self._value, self.state = value, state
@@ -189,21 +196,34 @@ class LoadLog(AbstractContextManager["LoadLog"]):
         self.change(progress="running", begun=now(), parts=0, counts=None, files=None, report=None)
         _remove_parts(self._meta, self._row)
 
-    def parts(self) -> Iterator[Any]:
-        """Notes of the acknowledged writes, in order. Raises StoreFailed if one is lost: what it covers would
-        be loaded twice, or not at all."""
+    def parts(self, kind: type[T]) -> Iterator[T]:
+        """Notes of the acknowledged writes, in order. Raises StoreFailed if one is lost or of another kind:
+        what it covers would be loaded twice, or not at all."""
         for first in range(0, self.state.parts, _PARTS_AT_ONCE):
             numbers = range(first, min(first + _PARTS_AT_ONCE, self.state.parts))
             values = self._meta.get_many([_PARTS % self._row + number.to_bytes(8) for number in numbers])
             for number, value in zip(numbers, values, strict=True):
                 if value is None:
                     self.change()  # another process may have taken over the load, and finished it
-                    raise StoreFailed(
-                        f"the load {self.state.name!r} cannot be resumed: the note of its write "
-                        f"{number + 1:,} of {self.state.parts:,} is lost from the table meta. Begin from its "
-                        f"first document: {forgetting(self.state.name)}"
-                    )
-                yield orjson.loads(value)
+                    raise self._not_resumed(f"{number + 1:,} of {self.state.parts:,} is lost from")
+                try:
+                    yield wire.decode(value, kind)
+                except BadInput as error:
+                    which = f"{number + 1:,} of {self.state.parts:,} is damaged ({error}) in"
+                    raise self._not_resumed(which) from error
+
+    def noted(self, values: Mapping[str, Any] | None, kind: type[T]) -> T:
+        """Counts or a report of the state. Raises StoreFailed if they are of another kind."""
+        try:
+            return wire.convert(values or {}, kind)
+        except BadInput as error:
+            raise self._meta.damaged(self._key, error) from error
+
+    def _not_resumed(self, which: str) -> StoreFailed:
+        return StoreFailed(
+            f"the load {self.state.name!r} cannot be resumed: the note of its write {which} the table meta. "
+            f"Begin from its first document: {forgetting(self.state.name)}"
+        )
 
     def advance(self, parts: Sequence[Any], **values: Any) -> None:
         """Note further acknowledged writes."""
@@ -213,11 +233,13 @@ class LoadLog(AbstractContextManager["LoadLog"]):
         self._meta.put(list(rows))
         self.change(parts=first + len(parts), **values)
 
-    @property
-    def pending(self) -> Any:
-        """The last noted decisions about a write, or None."""
+    def pending(self, kind: type[T]) -> T | None:
+        """The last noted decisions about a write, or None. Raises StoreFailed if they are of another kind."""
         value = self._meta.get(_PENDING + self._row)
-        return None if value is None else orjson.loads(value)
+        try:
+            return None if value is None else wire.decode(value, kind)
+        except BadInput as error:
+            raise self._not_resumed(f"that was begun is damaged ({error}) in") from error
 
     def note_pending(self, decided: Any) -> None:
         """Note the decisions about the next write before it starts."""
@@ -255,8 +277,8 @@ class LoadLog(AbstractContextManager["LoadLog"]):
 def _value_of_free(store: Store, row: bytes) -> bytes | None:
     """State of a load that no run holds, None if there is none. Waits for its lease to expire; raises
     StoreBusy as soon as its run shows activity."""
-    meta, first, end = Meta(store), None, 0.0
-    while (value := meta.get(_STATE + row)) is not None and (state := LoadState.decode(value)).is_held:
+    meta, key, first, end = Meta(store), _STATE + row, None, 0.0
+    while (value := meta.get(key)) is not None and (state := meta.decode(key, value, LoadState)).is_held:
         if state.token in _held:
             raise _busy(state)
         if not store.multi_writer:
@@ -277,14 +299,16 @@ def _value_of_free(store: Store, row: bytes) -> bytes | None:
 
 def all_loads(store: Store, of: bytes = b"") -> list[LoadState]:
     """The last run of each name, by start time. of: the prefix of a scope; by default those of all scopes."""
-    found = (LoadState.decode(value) for _, value in Meta(store).under(_STATE + of))
+    meta = Meta(store)
+    found = (meta.decode(key, value, LoadState) for key, value in meta.under(_STATE + of))
     return sorted(found, key=lambda each: each.begun)
 
 
 def last_run(store: Store, name: str, of: bytes = b"") -> LoadState | None:
     """State of the last run of a load, None if there is none."""
-    value = Meta(store).get(_STATE + of + name.encode())
-    return None if value is None else LoadState.decode(value)
+    meta, key = Meta(store), _STATE + of + name.encode()
+    value = meta.get(key)
+    return None if value is None else meta.decode(key, value, LoadState)
 
 
 def finished_since(

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import orjson
+from msgspec import Struct
 
 from simhbase.errors import UsageError
 from simhbase.index import rows
-from simhbase.model.moment import at, since_epoch
+from simhbase.model.moment import Milliseconds, at, since_epoch
 from simhbase.model.stored import MOST_IN_NOTE, Muted
 from simhbase.model.values import Fingerprint, Match
 from simhbase.stores.base import Store
@@ -28,6 +29,28 @@ KEY = b"muted"  # in meta; of a scope with a slash and its prefix behind it
 _NEVER = 1 << 63  # later than any moment
 
 Name = tuple[str | None, int | None]  # an id or a fingerprint
+
+
+class MutedRow(Struct, frozen=True):
+    """An entry as it is stored."""
+
+    since: Milliseconds
+    note: str
+    id: str | None = None
+    fingerprint: Fingerprint | None = None
+    until: Milliseconds | None = None
+
+    def __post_init__(self) -> None:
+        if (self.id is None) == (self.fingerprint is None):
+            raise ValueError("an entry mutes an id or a fingerprint")
+
+    @property
+    def entry(self) -> Muted:
+        until = None if self.until is None else at(self.until)
+        return Muted(self.id, self.fingerprint, at(self.since), until, self.note)
+
+
+MUTE_ROWS: Mapping[bytes, type] = {KEY: list[MutedRow]}  # JSON, by what the keys begin with
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +104,7 @@ class MuteList:
         """What is muted, from the cache. No lock: concurrent callers may both read the row."""
         known = self._known
         if known is None or self.timer() - known.read > READ_AGAIN:
-            return self._note(_decoded(Meta(self.store).get(self.key))).hidden
+            return self._note(self._decoded(Meta(self.store).get(self.key))).hidden
         if known.until != _NEVER and self.clock() >= known.until:
             return self._note(known.entries, known.read).hidden
         return known.hidden
@@ -89,7 +112,7 @@ class MuteList:
     def entries(self) -> list[Muted]:
         """The current entries, oldest first."""
         now = self.clock()
-        known = self._note(_decoded(Meta(self.store).get(self.key)))
+        known = self._note(self._decoded(Meta(self.store).get(self.key)))
         return [entry for entry in known.entries if _holds(entry, now)]
 
     def mute(self, wanted: Sequence[Muted]) -> int:
@@ -113,13 +136,20 @@ class MuteList:
         meta = Meta(self.store)
         for _ in range(MOST_TRIES):
             value, now = meta.get(self.key), self.clock()
-            before = {(entry.id, entry.fingerprint): entry for entry in _decoded(value) if _holds(entry, now)}
+            held = (entry for entry in self._decoded(value) if _holds(entry, now))
+            before = {(entry.id, entry.fingerprint): entry for entry in held}
             entries = (*(entry for name, entry in before.items() if name not in removed), *added)
             if meta.compare_and_set(self.key, value, _encoded(entries)):
                 self._note(entries)
                 return before.keys()
             time.sleep(random.uniform(0, LONGEST_PAUSE))
         raise not_changed(self.store.url, self.key)
+
+    def _decoded(self, value: bytes | None) -> tuple[Muted, ...]:
+        """Raises StoreFailed for a row that is no list of entries."""
+        if value is None:
+            return ()
+        return tuple(each.entry for each in Meta(self.store).decode(self.key, value, list[MutedRow]))
 
     def _note(self, entries: tuple[Muted, ...], read: float | None = None) -> _CachedList:
         now = self.clock()
@@ -171,16 +201,3 @@ def _encoded(entries: Iterable[Muted]) -> bytes:
             "documents that should never match again"
         )
     return value
-
-
-def _decoded(value: bytes | None) -> tuple[Muted, ...]:
-    return tuple(
-        Muted(
-            found.get("id"),
-            Fingerprint(found["fingerprint"], 16) if "fingerprint" in found else None,
-            at(found["since"]),
-            at(found["until"]) if "until" in found else None,
-            found["note"],
-        )
-        for found in ([] if value is None else orjson.loads(value))
-    )

@@ -63,7 +63,15 @@ def note_scope(store: Store, name: str) -> None:
 
 def noted_scopes(store: Store) -> list[str]:
     """The scopes that were written to and not dropped, by name."""
-    return sorted(key.removeprefix(_NOTED).decode() for key, _ in Meta(store).under(_NOTED))
+    meta = Meta(store)
+    return sorted(_noted_name(meta, key) for key, _ in meta.under(_NOTED))
+
+
+def _noted_name(meta: Meta, key: bytes) -> str:
+    try:
+        return require_scope(key.removeprefix(_NOTED).decode())
+    except (UsageError, UnicodeDecodeError) as error:
+        raise meta.damaged(key, error) from error
 
 
 def forget_scope(store: Store, name: str) -> None:

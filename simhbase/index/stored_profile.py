@@ -15,10 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
 import orjson
+from msgspec import Meta as Allowed
+from msgspec import Struct
 
-from simhbase.errors import ProfileMismatch, SchemaDiffers, StoreFailed, TablesMissing
+from simhbase.errors import ProfileMismatch, SchemaDiffers, StoreFailed, TablesMissing, UsageError
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.profile.profile import NAMES, Profile
 from simhbase.stores.base import TTL_ROW, Store
@@ -48,6 +52,27 @@ _FILES: Mapping[str, tuple[type[NamedContent], str]] = {
     "fold": (CharacterTable, "table of characters"),
 }
 _PIECE = 1 << 20  # HBase refuses cells over 10 MiB
+
+
+class FileNote(Struct, frozen=True):
+    """A file of a profile, as it is noted."""
+
+    digest: str
+    source: str | None = None
+    name: str | None = None
+
+
+class ProfileNotes(Struct, frozen=True):
+    """What is stored beside a profile's plain parameters, which it checks itself."""
+
+    stop_words: list[str]
+    probes: list[str | None]
+    software: dict[str, str]
+    idf: FileNote | None = None
+    boilerplate: FileNote | None = None
+    fold: FileNote | None = None
+    counts: bool = False
+    scopes: Annotated[str, Allowed(pattern="^([0-9a-f]{2})+$")] | None = None
 
 
 @lru_cache(maxsize=1)
@@ -222,14 +247,20 @@ def read_profile(store: Store) -> StoredProfile:
             f"the tables of {store.url} are incomplete: no profile. Run the command again that was creating "
             "them, such as a load, or 'simhbase tables create'"
         )
-    record = orjson.loads(found)
-    _require_known(store, record)
-    parameters = {name: value for name, value in record.items() if name in _PARAMETERS}
-    parameters["stop_words"] = frozenset(record["stop_words"])
-    for name in _FILES:
-        if record.get(name) is not None:
-            parameters[name] = _read_file(store, name, record[name])
-    profile = Profile(**parameters)
+    try:
+        record = orjson.loads(found)
+        _require_known(store, record)
+        notes = msgspec.convert(record, ProfileNotes)
+        if len(notes.probes) != len(probes()):
+            raise UsageError(f"it has fingerprints of {len(notes.probes):,} fixed texts")
+        parameters = {name: value for name, value in record.items() if name in _PARAMETERS}
+        parameters["stop_words"] = frozenset(notes.stop_words)
+        for name in _FILES:
+            if (file := getattr(notes, name)) is not None:
+                parameters[name] = _read_file(store, name, file)
+        profile = Profile(**parameters)
+    except (orjson.JSONDecodeError, msgspec.ValidationError, UsageError) as error:
+        raise Meta(store).damaged(_PROFILE_KEY, error) from error
     rules = profile.rules
     for name in _RULES:  # fixed texts show other fingerprints, but not other sketches
         if rules.get(name) != record.get(name):
@@ -238,11 +269,10 @@ def read_profile(store: Store) -> StoredProfile:
                 f"{rules.get(name)}. Load the documents again, into a new store (simhbase load), and drop "
                 "this one (simhbase tables drop)"
             )
-    counts = "counts" in record
-    if counts:
+    if notes.counts:
         store.keep_counts()
-    salt = bytes.fromhex(record["scopes"]) if "scopes" in record else None
-    return StoredProfile(profile, record["probes"], record["software"], found, counts, salt)
+    salt = None if notes.scopes is None else bytes.fromhex(notes.scopes)
+    return StoredProfile(profile, notes.probes, notes.software, found, notes.counts, salt)
 
 
 def _require_empty(store: Store) -> None:
@@ -258,11 +288,14 @@ def _require_empty(store: Store) -> None:
         )
 
 
-def _require_known(store: Store, record: Mapping[str, object]) -> None:
-    """Raises ProfileMismatch for a format or parameters that this version does not know."""
-    if record["format"] != FORMAT:
+def _require_known(store: Store, record: object) -> None:
+    """Raises ProfileMismatch for a format or parameters that this version does not know, UsageError for what
+    is no profile."""
+    if not isinstance(record, dict) or type(form := record.get("format")) is not int:
+        raise UsageError("it does not say its format")
+    if form != FORMAT:
         raise ProfileMismatch(
-            f"{store.url} was made by another simhbase: its rows have format {record['format']}, this one "
+            f"{store.url} was made by another simhbase: its rows have format {form}, this one "
             f"reads format {FORMAT}. Install that simhbase, or load the documents into a new store (simhbase "
             "load) and drop this one (simhbase tables drop)"
         )
@@ -273,14 +306,14 @@ def _require_known(store: Store, record: Mapping[str, object]) -> None:
         )
 
 
-def _read_file(store: Store, parameter: str, stored: Mapping[str, str]) -> NamedContent:
+def _read_file(store: Store, parameter: str, stored: FileNote) -> NamedContent:
     """A table or boilerplate of a profile. Raises ProfileMismatch for another version of jieba's table,
     StoreFailed for a lost file."""
     kind, name = _FILES[parameter]
-    if stored.get("source") == JIEBA:
+    if stored.source == JIEBA:
         file: NamedContent = jieba_table()
     else:
-        pieces = Meta(store).under(_prefix(parameter, stored["digest"]))
+        pieces = Meta(store).under(_prefix(parameter, stored.digest))
         try:
             content = zlib.decompress(b"".join(piece for _, piece in pieces))
         except zlib.error as error:
@@ -288,10 +321,10 @@ def _read_file(store: Store, parameter: str, stored: Mapping[str, str]) -> Named
                 f"the table meta of {store.url} has lost rows of its profile's {name}: {error}. Restore the "
                 "store from a copy, or copy what can be read: simhbase migrate --salvage"
             ) from error
-        file = kind(stored.get("name", f"the store's {name}"), content)
-    if file.digest != stored["digest"]:
+        file = kind(stored.name or f"the store's {name}", content)
+    if file.digest != stored.digest:
         raise ProfileMismatch(
-            f"the store was made with another {name}, of SHA-256 {stored['digest'][:16]}..., but "
+            f"the store was made with another {name}, of SHA-256 {stored.digest[:16]}..., but "
             f"{file.name} has {file.digest[:16]}...: install the store's versions"
         )
     return file

@@ -12,7 +12,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs.files import NOTHING, KeptBeginning, OutputFile
@@ -21,13 +23,47 @@ from simhbase.corpus.record import Chunk, Raw, Record, Reject
 from simhbase.corpus.sources import Sources
 from simhbase.errors import BadInput
 from simhbase.index.claims.batch import LoadRun
-from simhbase.index.load_log import LoadLog
+from simhbase.index.load_log import Count, LoadLog
 from simhbase.index.writer import DocumentBatch
 from simhbase.jobs.pipeline import Batch
 from simhbase.jobs.seen_ids import SeenIds
 from simhbase.jobs.source_report import SourceCounts, SourceNames, SourceTally
 from simhbase.loads.top_duplicated import TopDuplicated
-from simhbase.model.values import Match
+from simhbase.model.values import Fingerprint, Match
+
+
+class PartNote(Struct, frozen=True):
+    """What was read for one acknowledged write, as it is noted."""
+
+    chunks: Count
+    digest: str
+    rejects: frozenset[int]
+    sources: dict[str, tuple[Count, Count, Count, Count]]
+    kept_out: dict[str, Count]
+
+
+class MatchNote(Struct, frozen=True):
+    """A match, as it is noted."""
+
+    distance: Count
+    id: str
+    fingerprint: Annotated[int, Meta(ge=0)]
+    similarity: float | None
+    drawers: tuple[int, ...] | None
+
+    @property
+    def match(self) -> Match:
+        fingerprint = Fingerprint(self.fingerprint)
+        return Match(self.distance, self.id, fingerprint, self.similarity, self.drawers)
+
+
+class DecisionNote(Struct, frozen=True):
+    """A decision about the next write, as it is noted."""
+
+    digest: str
+    skipped: frozenset[int]
+    new: frozenset[int]
+    duplicates: list[MatchNote | None] | None
 
 
 class InputsChanged(BadInput):
@@ -58,13 +94,10 @@ class BatchDecision:
         return {"skipped": sorted(self.skipped), "new": sorted(self.new), "duplicates": near}
 
     @staticmethod
-    def decode(found: Mapping[str, Any]) -> BatchDecision:
-        near = found["duplicates"]
-        return BatchDecision(
-            frozenset(found["skipped"]),
-            frozenset(found["new"]),
-            None if near is None else [each and Match(**each) for each in near],
-        )
+    def decode(found: DecisionNote) -> BatchDecision:
+        near = found.duplicates
+        matches = None if near is None else [None if each is None else each.match for each in near]
+        return BatchDecision(found.skipped, found.new, matches)
 
 
 class Checkpoints:
@@ -96,16 +129,16 @@ class Checkpoints:
         if not self._is_noted:
             yield from chunks
             return
-        for part in self._log.parts():
-            self._skip(part, islice(chunks, part["chunks"]), seen)
-            self.sources.add(part["sources"])
-            self.kept_out.add(part["kept_out"])
+        for part in self._log.parts(PartNote):
+            self._skip(part, islice(chunks, part.chunks), seen)
+            self.sources.add(part.sources)
+            self.kept_out.add(part.kept_out)
         for chunk in chunks:
             self._digests.append(self._add_to_digest(chunk))
             self._log.require_held()
             yield chunk
 
-    def _skip(self, part: Mapping[str, Any], chunks: Iterator[Chunk], seen: SeenIds | None) -> None:
+    def _skip(self, part: PartNote, chunks: Iterator[Chunk], seen: SeenIds | None) -> None:
         options = self._inputs.options
         are_of_texts = options.id_from == "text"  # else HTML need not be parsed
         parser = Parser(options if are_of_texts else replace(options, html=False))
@@ -115,11 +148,10 @@ class Checkpoints:
             found = self._add_to_digest(chunk)
             if seen is not None:
                 items += parser.parse(chunk if are_of_texts else [_without_page(item) for item in chunk])
-        if found != part["digest"]:
+        if found != part.digest:
             raise InputsChanged("inputs changed since the interrupted run")
         if seen is not None:
-            rejects = frozenset(part["rejects"])
-            seen.reject_repeats(item for number, item in enumerate(items) if number not in rejects)
+            seen.reject_repeats(item for number, item in enumerate(items) if number not in part.rejects)
 
     def _add_to_digest(self, chunk: Chunk) -> str:
         """Add a chunk, and return the digest of all chunks so far."""
@@ -134,8 +166,8 @@ class Checkpoints:
 
     def decided(self, chunks: int) -> BatchDecision | None:
         """The decision of an interrupted run about the next chunks, which it may have begun to write."""
-        found = self._log.pending if self._is_noted else None
-        if found is None or found["digest"] != self._digests[chunks - 1]:
+        found = self._log.pending(DecisionNote) if self._is_noted else None
+        if found is None or found.digest != self._digests[chunks - 1]:
             return None
         return BatchDecision.decode(found)
 

@@ -47,7 +47,7 @@ from simhbase.errors import (
     UsageError,
 )
 from simhbase.index import Index, open_index
-from simhbase.index.load_log import LoadLog, finished_since, forgetting, last_run
+from simhbase.index.load_log import Count, LoadLog, finished_since, forgetting, last_run
 from simhbase.index.writer import SETTLED, alive_since
 from simhbase.jobs.kinds import NOTHING, Kinds
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
@@ -262,7 +262,7 @@ class _LoadRun:
         self._wait = wait
         self._watcher = job.inputs.watcher
         self._checkpoints = Checkpoints(job.inputs, log, is_noted=job.can_be_resumed)
-        self._tally = wire.convert(log.state.counts or {}, _Tally)
+        self._tally = log.noted(log.state.counts, _Tally) if log.state.counts else _Tally()
         # A resumed run has seen a part of each source only.
         is_whole = log.before is None or not log.state.parts
         self._gathered = Gathered(job.inputs) if job.unique_only and is_whole else None
@@ -276,10 +276,11 @@ class _LoadRun:
             checkpoints.require_same_inputs()
             for option in job.files:
                 self._rename(option)
-            return wire.convert(log.state.report, LoadReport)
+            return log.noted(log.state.report, LoadReport)
         if log.before is not None and log.state.parts:
             self._watcher.note(_resuming(log))
-        kinds, seen, counts = NOTHING, SeenIds(), wire.convert(log.state.counts or {}, Counts)
+        kinds, seen = NOTHING, SeenIds()
+        counts = log.noted(log.state.counts, Counts) if log.state.counts else Counts()
         with ExitStack() as stack:
             hfiles, unique = (None, None) if job.via is None else self._opened_hfiles(stack)
             self._files = {
@@ -482,7 +483,7 @@ class _LoadRun:
             return hfiles, None
         stored = stack.enter_context(open_index(index.store.url, access="read", drawer_limit=None))
         kept = stack.enter_context(open_index(f"rocksdb:{hfiles.folder / 'kept'}", create=index.profile))
-        unsettled = (log.pending or {}).get("version")
+        unsettled = (log.pending(dict[str, Count]) or {}).get("version")
         least, run = job.min_similarity, self._checkpoints.run
         return hfiles, UniqueDocuments(index, stored, kept, least, run, unsettled)
 

@@ -6,6 +6,9 @@ from __future__ import annotations
 import re
 import time
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Annotated
+
+from msgspec import Meta
 
 from simhbase.errors import UsageError
 from simhbase.model.values import Moment
@@ -13,6 +16,7 @@ from simhbase.model.values import Moment
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 LATEST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // MILLISECOND  # later ones overflow in some time zones
+Milliseconds = Annotated[int, Meta(ge=0, le=LATEST)]  # since 1970, as rows have them
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}  # seconds
 _DURATION = re.compile("([0-9]{1,10})([smhdw])")
 

@@ -6,10 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar, cast
+
+from msgspec import Meta as Allowed
 
 from simhbase.drawers.layout import Layout
 from simhbase.errors import TablesMissing
+from simhbase.model.moment import LATEST
 from simhbase.process.progress import Progress, no_progress
 from simhbase.stores.backend import Backend
 from simhbase.stores.base import (
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Records)
 T = TypeVar("T")
+Seconds = Annotated[int, Allowed(ge=1, le=LATEST // 1000)]
 
 
 class BaseStore(ABC, Generic[R]):
@@ -64,8 +68,9 @@ class BaseStore(ABC, Generic[R]):
     def ttl(self) -> int | None:
         """Seconds after which documents expire; cached."""
         if self._ttl is None:
-            seconds = Meta(self).get(TTL_ROW)
-            self._ttl = (None if seconds is None else int(seconds),)
+            meta = Meta(self)
+            seconds = meta.get(TTL_ROW)
+            self._ttl = (None if seconds is None else meta.decode(TTL_ROW, seconds, Seconds),)
         return self._ttl[0]
 
     now = staticmethod(now)

@@ -3,13 +3,14 @@ in plain integers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from simhbase.errors import StoreFailed
+from simhbase.errors import BadInput, StoreFailed
+from simhbase.model import wire
 from simhbase.stores.base import Records, RecordTable, Row
-from simhbase.stores.checked import checked, is_intact, unchecked
+from simhbase.stores.checked import checked, unchecked
 from simhbase.stores.keys import after_prefix
 
 TICKETS = b"claim tickets"  # counter of the batches of claims, where many processes write
@@ -21,6 +22,9 @@ _REMEDIES = (
     (b"load", "'simhbase check --repair' removes it: the load then begins from its first document"),
     (b"claims/", "'simhbase vacuum' removes it when it has not changed for a day"),
 )
+
+
+T = TypeVar("T")
 
 
 class _Tables(Protocol):
@@ -69,23 +73,44 @@ class Meta:
         for rows in self.store.records("meta").iterate(prefix, after_prefix(prefix)):
             self.store.records("meta").delete([key for key, _ in rows])
 
+    def decode(self, key: bytes, value: bytes, kind: type[T]) -> T:
+        """A row's JSON as a value of a type. A checksum says only that a row is as it was written."""
+        try:
+            return wire.decode(value, kind)
+        except BadInput as error:
+            raise self.damaged(key, error) from error
+
+    def damaged(self, key: bytes, problem: object) -> StoreFailed:
+        """The error of a damaged row."""
+        return StoreFailed(
+            f"the row {quoted(key)} of the table meta of {self.store.url} is damaged: {problem}. "
+            f"{remedy(key)}"
+        )
+
     def _read(self, key: bytes, value: bytes) -> bytes:
         try:
             return unchecked(key, value)
         except ValueError as error:
-            raise StoreFailed(
-                f"the row {quoted(key)} of the table meta of {self.store.url} is damaged: {error}. "
-                f"{remedy(key)}"
-            ) from error
+            raise self.damaged(key, error) from error
 
 
-def damaged_in(rows: Sequence[Row]) -> list[bytes]:
-    """The keys of the damaged ones among some rows of meta."""
-    return [
-        key
-        for key, cell in rows
-        if not (len(cell.value) == _COUNTER_BYTES if key == TICKETS else is_intact(key, cell.value))
-    ]
+def damaged_in(rows: Sequence[Row], kinds: Mapping[bytes, type]) -> list[bytes]:
+    """The keys of the damaged ones among some rows of meta. kinds: types of JSON, by what their keys begin
+    with."""
+    damaged = []
+    for key, cell in rows:
+        if key == TICKETS:
+            if len(cell.value) != _COUNTER_BYTES:
+                damaged.append(key)
+            continue
+        try:
+            content = unchecked(key, cell.value)
+            for start, kind in kinds.items():
+                if key.startswith(start):
+                    wire.decode(content, kind)
+        except (ValueError, BadInput):
+            damaged.append(key)
+    return damaged
 
 
 def quoted(key: bytes) -> str:

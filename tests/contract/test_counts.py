@@ -19,6 +19,7 @@ from simhbase.index import counts, rows
 from simhbase.index.counts import note_pairs
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import MET
+from simhbase.stores.checked import checked
 from tests.contract.conftest import Backend
 
 BRIDGE = "The council has decided to build a new bridge across the river."
@@ -175,6 +176,21 @@ def test_check_finds_and_removes_damaged_rows(index):
             assert report.problems == {"unreadable rows": 2}
             assert all(each.startswith("met ") for each in report.examples["unreadable rows"])
     assert met(index).count == 1
+
+
+@pytest.mark.parametrize("time", [-(1 << 63), -1, 1 << 50, (1 << 63) - 1])
+def test_a_row_with_its_checksum_may_tell_a_time_out_of_range(index, time):
+    """Listing a document that such a row counts for raised OverflowError, and a check found nothing."""
+    index.claim("a", BRIDGE)
+    key = rows.met_key("a", "b")
+    value = checked(key, time.to_bytes(8, signed=True))
+    index.store.records(MET).put([(key, value)], index.clock())
+    (document,) = index.stored()
+    assert document.met is not None
+    assert document.met.count == 1
+    checker = Checker(index.store, index.profile.index_scheme, repair=True)
+    assert sum(checker.check().problems.values()) == 1
+    assert index["a"].met == Met(0, None, None)
 
 
 def test_counts_are_part_of_statistics_and_descriptions(lasting):

@@ -2,19 +2,22 @@
 its repair removes what all else works without."""
 
 import json
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from itertools import product
 
 import pytest
 
 import simhbase
 from simhbase.admin.check import DAMAGED_META, LOST_META, UNREADABLE, Checker
-from simhbase.errors import StoreFailed
+from simhbase.errors import ProfileMismatch, StoreBusy, StoreFailed, UsageError
 from simhbase.index import Index
 from simhbase.index.load_log import LoadLog, all_loads
 from simhbase.index.mute import MuteList
 from simhbase.index.rows import document_key
+from simhbase.index.scopes import noted_scopes
 from simhbase.index.stored_profile import read_profile
+from simhbase.loads.checkpoints import DecisionNote, PartNote
 from simhbase.stores import open_store
 from simhbase.stores.base import RecordTable
 from simhbase.stores.meta import Meta
@@ -74,6 +77,95 @@ def test_a_damaged_log_of_a_load_is_removed_by_a_repair(index, damage):
     assert check(index) == {}
     assert all_loads(index.store) == []
     assert [key for rows in index.store.records("meta").iterate(b"load", b"loae") for key, _ in rows] == []
+
+
+# A checksum says only that a row is as it was written, and any server may have written it.
+OTHER_JSON = (b"", b"\xff", b"[" * 3000, b"null", b"5", b'"x"', b"[[]]", b"[{}]", b'{"a": 1}', b"9" * 5000)
+OTHER_VALUES = (None, True, -5, 10**30, 1.5, "x", [], [None], {"a": [1]})
+
+
+def put_content(index: Index, key: bytes, content: bytes) -> None:
+    Meta(index.store).put([(key, content)])
+
+
+def replaced(content: bytes) -> Iterator[bytes]:
+    """JSON objects of which one value is another one."""
+    fields = json.loads(content)
+    for name, other in product(fields, OTHER_VALUES):
+        yield json.dumps({**fields, name: other}).encode()
+
+
+@on_each_store
+def test_a_mute_list_with_its_checksum_may_be_of_another_kind(index):
+    """Such rows raised AttributeError, KeyError, OverflowError and others, and checks found nothing."""
+    index.mute(["b"])
+    (entry,) = json.loads(Meta(index.store).get(b"muted"))
+    wrong = [b"[%b]" % each for each in replaced(json.dumps(entry).encode())]
+    damaged = 0
+    for content in (*OTHER_JSON, b'[{"since": 5, "note": "names nothing"}]', *wrong):
+        put_content(index, b"muted", content)
+        with suppress(StoreFailed):
+            assert len(MuteList(index.store, index.clock).entries()) == 1  # an id may be any text
+            continue
+        damaged += 1
+        assert check(index, repair=True) == {DAMAGED_META: 1}, content
+        assert MuteList(index.store, index.clock).entries() == []
+    assert damaged > len(OTHER_JSON) + len(wrong) / 2
+
+
+@on_each_store
+def test_the_log_of_a_load_with_its_checksum_may_be_of_another_kind(index):
+    log = LoadLog.begin(index.store, "nightly", "task")
+    log.advance([{"chunks": 1}], counts={"added": 1}, files={"unique": (3, 9)})
+    log.note_pending({"version": 1})
+    log.__exit__(ValueError, ValueError("stopped"), None)
+    state = Meta(index.store).get(b"load/nightly")
+    for content in (*OTHER_JSON, *replaced(state)):
+        put_content(index, b"load/nightly", content)
+        with suppress(StoreFailed, UsageError, StoreBusy):  # of another task; running
+            assert [load.begun for load in all_loads(index.store)]
+            LoadLog.begin(index.store, "nightly", "task").__exit__(ValueError, ValueError("stopped"), None)
+    put_content(index, b"load/nightly", OTHER_JSON[0])
+    assert check(index, repair=True) == {DAMAGED_META: 1}
+    assert all_loads(index.store) == []
+
+
+@on_each_store
+def test_notes_of_a_load_of_another_kind_say_how_to_begin_again(index):
+    log = LoadLog.begin(index.store, "nightly", "task")
+    log.advance([{"chunks": 1}])
+    log.note_pending({"version": 1})
+    (part,) = (key for key, _ in Meta(index.store).under(b"load-part/"))
+    for content in OTHER_JSON:
+        put_content(index, part, content)
+        put_content(index, b"load-pending/nightly", content)
+        for read in (lambda: list(log.parts(PartNote)), lambda: log.pending(DecisionNote)):
+            with pytest.raises(StoreFailed, match=r"is damaged .* simhbase loads forget nightly"):
+                print(read())
+    log.__exit__(ValueError, ValueError("stopped"), None)
+
+
+@on_each_store
+def test_a_profile_with_its_checksum_may_be_of_another_kind(index):
+    stored = Meta(index.store).get(b"profile")
+    for content in (*OTHER_JSON, *replaced(stored)):
+        put_content(index, b"profile", content)
+        with suppress(StoreFailed, ProfileMismatch):
+            read_profile(index.store).check_pipeline(index.profile.fingerprinter())
+    put_content(index, b"profile", stored)
+    assert read_profile(index.store).row == stored
+
+
+@on_each_store
+def test_other_rows_of_meta_with_their_checksums_may_be_of_another_kind(index):
+    put_content(index, b"ttl", b"soon")
+    put_content(index, b"scope/\xff", b"")
+    with pytest.raises(StoreFailed, match=r"'scope/\\xff' of the table meta .* is damaged"):
+        noted_scopes(index.store)
+    if not index.store.keeps_hints:
+        index.store._ttl = None  # as of another process
+        with pytest.raises(StoreFailed, match=r"'ttl' .*damaged"):
+            index.store.ttl()
 
 
 @on_each_store

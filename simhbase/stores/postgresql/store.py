@@ -12,7 +12,7 @@ import numpy as np
 from simhbase.drawers.layout import Layout
 from simhbase.drawers.layout import layout as layout_called
 from simhbase.drawers.rowkeys import KEY_BYTES
-from simhbase.errors import StoreFailed, TablesMissing
+from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.process.progress import Progress, no_progress
 from simhbase.stores.atomic import ServerStore
 from simhbase.stores.base import (
@@ -89,10 +89,17 @@ class PostgresStore(ServerStore[PostgresRecords]):
     def drawers(self) -> PostgresDrawers:
         # Not when it is opened: another process may be creating the tables.
         if self._drawers is None:
-            name = Meta(self).get(_LAYOUT)
-            layout = None if name is None else layout_called(name.decode())
-            self._drawers = PostgresDrawers(self._client, layout)
+            self._drawers = PostgresDrawers(self._client, self._layout())
         return self._drawers
+
+    def _layout(self) -> Layout | None:
+        """The layout that drawers are derived from. Raises StoreFailed if the row is damaged."""
+        meta = Meta(self)
+        name = meta.get(_LAYOUT)
+        try:
+            return None if name is None else layout_called(name.decode())
+        except (UsageError, UnicodeDecodeError) as error:
+            raise meta.damaged(_LAYOUT, error) from error
 
     def create(self, *, counts: bool) -> None:
         with self.exclusive():
