@@ -183,7 +183,7 @@ def _id_of(line: str, where: str) -> str:
         return line
     if "id" in found:
         try:
-            require_one_value(line, found, "id")
+            require_one_value(line.encode(), found, "id")
         except BadInput as error:
             raise BadInput(f"{where}: {error}") from error
     if not isinstance(found.get("id"), (str, int)):

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -27,6 +28,15 @@ TYPE_NAMES: Mapping[type, str] = {
 _MOST_DIGITS = 4300  # that Python converts to an integer
 _SPACE = re.compile("[ \t\r\n\v\f\x1e\ufeff]*")  # around an object; RFC 7464 begins each with 1e
 EXACT = 2.0**53  # orjson gives integers beyond 64 bits as floats, which are inexact from here on
+
+
+def plain_object(data: bytes) -> dict[str, Any] | None:
+    """The object of a JSON text in UTF-8; None if it is none, or for `json_value` to read."""
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def json_value(text: str | bytes) -> Any:
@@ -78,12 +88,23 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(strict=False, parse_int=_integer, object_pairs_hook=_object)
 
 
-def require_one_value(text: str, record: dict[str, Any], name: str) -> None:
+@lru_cache
+def quoted(name: str) -> bytes:
+    """A name as it is nearly always in JSON texts."""
+    return f'"{name}"'.encode(errors="surrogatepass")
+
+
+def is_once(part: bytes, data: bytes) -> bool:
+    """True if a part is there once: from both ends, as names come before long texts."""
+    return 0 <= data.find(part) == data.rfind(part)
+
+
+def require_one_value(data: bytes, record: dict[str, Any], name: str) -> None:
     """Raise BadInput if a field that the record has is there twice in its text."""
     steps = _steps(record, name)
-    if sum(text.count(f'"{step}"') for step in dict.fromkeys(steps)) == len(steps):
+    if sum(data.count(quoted(step)) for step in dict.fromkeys(steps)) == len(steps):
         return  # as nearly always: each name is there once
-    value = exact_json_value(text)
+    value = exact_json_value(data)
     for step in steps:
         if isinstance(value, _WithRepeats) and step in value.repeated:
             raise BadInput(f"field {name!r} is there twice: which value counts is not certain")

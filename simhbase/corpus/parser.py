@@ -18,8 +18,11 @@ from simhbase.corpus.fields import (
     exact_json_value,
     field_of,
     has_field,
+    is_once,
     joined_objects,
     json_value,
+    plain_object,
+    quoted,
     require_one_value,
 )
 from simhbase.corpus.names import plain_name
@@ -118,7 +121,7 @@ class Parser:
                 record_id = self._id(raw, text_id)
             value = self._value(raw, fields) if fields is None or self.options.value_field else None
             tags = self._tags(raw, fields) if self.options.tag_fields else self.options.tags
-            line = fields.text.strip().encode() if fields and self.options.whole_rows else raw.row
+            line = fields.data.strip() if fields and self.options.whole_rows else raw.row
             name = record_id or ""
             found = text, fingerprint, line, value, tags, raw.is_named, title
             return Record(raw.source, raw.line, name, *found)
@@ -129,6 +132,9 @@ class Parser:
         """Its object, None if the format has no JSON. Raises BadInput."""
         if raw.holds != "json":
             return None
+        is_utf8 = (raw.encoding or self.options.encoding) in ("auto", "utf-8")
+        if is_utf8 and (found := plain_object(raw.data)) is not None:
+            return _Object(raw.data, found)
         text = self.options.decode(raw.data, raw.encoding)
         try:
             value = json_value(text)
@@ -140,7 +146,7 @@ class Parser:
             raise BadInput("a JSON list, not an object: write one object a line (jq -c '.[]' does it)")
         if not isinstance(value, dict):
             raise BadInput(f"not a JSON object but {TYPE_NAMES[type(value)]}")
-        return _Object(text, value)
+        return _Object(text.encode(), value)
 
     def _given_id(self, raw: Raw, fields: _Object | None) -> Any:
         if raw.id is None and fields is not None:
@@ -253,18 +259,18 @@ def _part(raw: Raw, number: int, text: str) -> Raw:
 
 
 class _Object(NamedTuple):
-    """A JSON object and its text."""
+    """A JSON object and its text, in UTF-8."""
 
-    text: str
+    data: bytes
     fields: dict[str, Any]
 
     def get(self, name: str, hint: str) -> Any:
         """The value of a field; an integer of any length is exact. Raises BadInput."""
-        if name in self.fields and self.text.count(f'"{name}"') == 1:  # as nearly always
+        if name in self.fields and is_once(quoted(name), self.data):  # as nearly always
             value = self.fields[name]
         else:
             value = field_of(self.fields, name, hint)
-            require_one_value(self.text, self.fields, name)
+            require_one_value(self.data, self.fields, name)
         if isinstance(value, float) and abs(value) >= EXACT:
-            return field_of(exact_json_value(self.text), name, hint)
+            return field_of(exact_json_value(self.data), name, hint)
         return value

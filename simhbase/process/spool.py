@@ -19,7 +19,6 @@ from simhbase.process.slices import Numbers
 IN_MEMORY = 64 << 20  # bytes of rows
 _DENSE_BYTES = 16 << 20  # of values that are read at once
 _DENSE = 4  # if at least one in 4 rows of a range is wanted, the whole range is read
-_BLOCK_BYTES = 4 << 10  # read at once of other rows, some of which are beside each other
 _MOST_BYTES = 1 << 30  # of one call, which reads at most 2 GiB
 
 
@@ -117,14 +116,9 @@ class SpooledRows:
             first, last = int(numbers.min()), int(numbers.max())
             if last - first < min(_DENSE * len(numbers), _MOST_BYTES // max(self._row_bytes, 1)):
                 return self._read(first, last + 1)[numbers - first]
-            rows = max(_BLOCK_BYTES // max(self._row_bytes, 1), 1)
-            blocks, places = np.unique(numbers // rows, return_inverse=True)
-            # Only the last block of the file is shorter.
-            found = np.concatenate(
-                [self._read(block * rows, (block + 1) * rows) for block in blocks.tolist()]
-            )
-            chosen: NDArray[Any] = found[places * rows + numbers % rows]
-            return chosen
+            size, file = self._row_bytes, self._file.fileno()
+            starts = (numbers.astype(np.int64) * size).tolist()
+            return self._array(b"".join([os.pread(file, size, start) for start in starts]))
 
     def _read(self, first: int, end: int) -> NDArray[Any]:
         assert self._file is not None

@@ -37,7 +37,6 @@ def test_rows_are_those_of_an_array_in_memory_and_on_disk(in_memory, nothing, tm
         closing(SpooledRows(tmp_path_factory.getbasetemp(), nothing)) as spooled,
     ):
         patch.setattr(spool, "IN_MEMORY", in_memory)
-        patch.setattr(spool, "_BLOCK_BYTES", 64)
         for part in np.split(rows, np.cumsum(parts)[:-1]) if parts else []:
             spooled.append(part)
         assert len(spooled) == n

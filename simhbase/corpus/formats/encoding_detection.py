@@ -110,6 +110,8 @@ class DetectedEncoding:
                 yield self.converted(each) if isinstance(each, bytes) else each
             if damage:
                 raise damage
+            if not self._is_gb18030:  # nothing is converted any more
+                yield from lines
 
 
 def _take(lines: Iterator[bytes | TooLong], taken: list[bytes | TooLong]) -> Unreadable | None:
