@@ -19,6 +19,7 @@ mod minhash;
 mod near;
 mod normal;
 mod pipeline;
+mod records;
 mod rows;
 mod simhash;
 mod table;
@@ -33,8 +34,9 @@ use normal::{Fold, Normal};
 use pipeline::{Fingerprints, Scratch, Sketching};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyFrozenSet, PyList, PyTuple, PyType};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -815,14 +817,7 @@ impl Drawers {
         most: u32,
         limit: Option<usize>,
     ) -> PyResult<Hits<'py>> {
-        let number = |prefix: Bound<'py, PyAny>| Ok(drawers::number(prefix.downcast::<PyBytes>()?.as_bytes()));
-        let prefixes = prefixes.iter().map(number).collect::<PyResult<Vec<_>>>()?;
-        let job = |drawers: &drawers::Drawers| drawers.near(value, &prefixes, most, limit.unwrap_or(usize::MAX));
-        let near = match self.0.try_read() {
-            Ok(drawers) => catch_unwind(AssertUnwindSafe(|| job(&drawers))).map_err(|_| failed(py))?,
-            Err(_) => self.read_by(py, job)?, // others change it just now
-        };
-        hits(py, &near)
+        hits(py, &self.find(value, prefixes, most, limit)?)
     }
 
     /// The first `limit` rows of drawers, uint8 (m, 5), from number `first` on, of as many as have about `enough` rows:
@@ -854,9 +849,176 @@ impl Drawers {
 }
 
 impl Drawers {
+    fn find(&self, value: u64, prefixes: List<'_, '_>, most: u32, limit: Option<usize>) -> PyResult<drawers::Near> {
+        let number = |prefix: Bound<'_, PyAny>| Ok(drawers::number(prefix.downcast::<PyBytes>()?.as_bytes()));
+        let (py, numbers) = (prefixes.py(), prefixes.iter().map(number).collect::<PyResult<Vec<_>>>()?);
+        let job = |drawers: &drawers::Drawers| drawers.near(value, &numbers, most, limit.unwrap_or(usize::MAX));
+        match self.0.try_read() {
+            Ok(drawers) => catch_unwind(AssertUnwindSafe(|| job(&drawers))).map_err(|_| failed(py)),
+            Err(_) => self.read_by(py, job), // others change it just now
+        }
+    }
+
     fn read_by<T: Send>(&self, py: Python<'_>, job: impl FnOnce(&drawers::Drawers) -> T + Send) -> PyResult<T> {
         work(py, || job(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
     }
+}
+
+/// Rows of a table in memory. Any thread may read and change them; the interpreter is kept, as each call does little.
+/// Cells are what Python makes of a value and a version: a class of its tuples.
+#[pyclass(frozen)]
+struct Records {
+    rows: Mutex<records::Records>,
+    cell: Py<PyType>,
+}
+
+/// A key, a value and a version.
+type Copied<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, i64);
+
+fn copied<'py>(py: Python<'py>, (key, cell): (&[u8], &records::Cell)) -> Copied<'py> {
+    (PyBytes::new(py, key), PyBytes::new(py, &cell.value), cell.version)
+}
+
+/// The version of each row; None for all if there are none.
+fn each_version(versions: Option<Vec<i64>>) -> Box<dyn Iterator<Item = Option<i64>>> {
+    match versions {
+        Some(versions) => Box::new(versions.into_iter().map(Some)),
+        None => Box::new(std::iter::repeat(None)),
+    }
+}
+
+#[pymethods]
+impl Records {
+    #[new]
+    fn new(cell: Py<PyType>) -> Self {
+        Records { rows: Mutex::default(), cell }
+    }
+
+    fn __len__(&self) -> usize {
+        self.locked().len()
+    }
+
+    /// Bytes of all keys and values.
+    fn bytes(&self) -> usize {
+        self.locked().bytes()
+    }
+
+    /// The cells of keys, None where there is none.
+    fn get<'py>(&self, py: Python<'py>, keys: Vec<Bound<'py, PyBytes>>) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
+        let found = {
+            let rows = self.locked();
+            let cell = |key: &Bound<'py, PyBytes>| rows.get(key.as_bytes()).map(|cell| copied(py, (&[], cell)));
+            keys.iter().map(cell).collect::<Vec<_>>()
+        };
+        found.into_iter().map(|cell| cell.map(|(_, value, version)| self.cell(value, version)).transpose()).collect()
+    }
+
+    /// Writes rows, keys and values, with the version of each, but for those with a higher version; None: all.
+    fn put(&self, rows: Vec<(Bound<'_, PyBytes>, Bound<'_, PyBytes>)>, versions: Option<Vec<i64>>) {
+        let mut held = self.locked();
+        for ((key, value), version) in rows.iter().zip(each_version(versions)) {
+            held.put(key.as_bytes(), value.as_bytes(), version);
+        }
+    }
+
+    /// Removes the rows of keys, each up to a version; None: all.
+    fn delete(&self, keys: Vec<Bound<'_, PyBytes>>, versions: Option<Vec<i64>>) {
+        let mut held = self.locked();
+        for (key, version) in keys.iter().zip(each_version(versions)) {
+            held.delete(key.as_bytes(), version);
+        }
+    }
+
+    /// For each prefix, up to `limit` rows whose keys begin with it, in order: a key and a cell each.
+    fn scan<'py>(
+        &self,
+        py: Python<'py>,
+        prefixes: Vec<Bound<'py, PyBytes>>,
+        limit: usize,
+    ) -> PyResult<Vec<Vec<Bound<'py, PyTuple>>>> {
+        prefixes.iter().map(|prefix| self.beginning(py, prefix.as_bytes(), limit)).collect()
+    }
+
+    /// Up to `most` rows with keys from `start` until before `stop`, which is empty for the end.
+    fn range<'py>(
+        &self,
+        py: Python<'py>,
+        start: &[u8],
+        stop: &[u8],
+        most: usize,
+    ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let is_within = |row: &(&[u8], &records::Cell)| stop.is_empty() || row.0 < stop;
+        let found = {
+            let rows = self.locked();
+            rows.from(start).take_while(is_within).take(most).map(|row| copied(py, row)).collect::<Vec<_>>()
+        };
+        self.rows(found)
+    }
+}
+
+impl Records {
+    /// To be held only while no object that may have a finalizer is made.
+    fn locked(&self) -> std::sync::MutexGuard<'_, records::Records> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn beginning<'py>(&self, py: Python<'py>, prefix: &[u8], limit: usize) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let found = self.locked().beginning(prefix).take(limit).map(|row| copied(py, row)).collect::<Vec<_>>();
+        self.rows(found)
+    }
+
+    fn rows<'py>(&self, found: Vec<Copied<'py>>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let row = |(key, value, version): Copied<'py>| {
+            PyTuple::new(key.py(), [key.clone().into_any(), self.cell(value, version)?])
+        };
+        found.into_iter().map(row).collect()
+    }
+
+    fn cell<'py>(&self, value: Bound<'py, PyBytes>, version: i64) -> PyResult<Bound<'py, PyAny>> {
+        let py = value.py();
+        let new = py.get_type::<PyTuple>().getattr(intern!(py, "__new__"))?; // the class's own is a function of Python
+        new.call1((&self.cell, (value, version)))
+    }
+}
+
+/// simhbase.stores.base.NearLimits.
+type Limits<'py> = (u32, Option<usize>, usize, Bound<'py, PyFrozenSet>, Option<Bound<'py, PyAny>>, Bound<'py, PyBytes>);
+type Listed<'py> = (Hits<'py>, Bound<'py, PyDict>, Bound<'py, PyDict>);
+
+/// What a lookup reads in memory: what `Drawers.near` finds, without hidden fingerprints; their rows in the table of
+/// listings; and by the key of each its document's row, a key and a cell, or None.
+#[pyfunction]
+fn near_listed<'py>(
+    drawers: &Drawers,
+    listings: &Records,
+    documents: &Records,
+    value: u64,
+    prefixes: List<'_, 'py>,
+    limits: Limits<'py>,
+) -> PyResult<Listed<'py>> {
+    let (most, limit, most_listed, hidden, document_key, of) = limits;
+    let (py, near) = (prefixes.py(), drawers.find(value, prefixes, most, limit)?);
+    let (listed, stored) = (PyDict::new(py), PyDict::new(py));
+    let found = PyDict::new(py);
+    for &(fingerprint, bits) in &near.bits {
+        if found.contains(fingerprint)? || (!hidden.is_empty() && hidden.contains(fingerprint)?) {
+            continue;
+        }
+        found.set_item(fingerprint, bits)?;
+        let prefix = [&fingerprint.to_be_bytes(), of.as_bytes()].concat();
+        let rows = listings.beginning(py, &prefix, most_listed)?;
+        if let Some(document_key) = &document_key {
+            for row in &rows {
+                let key = row.get_item(0)?.downcast_into::<PyBytes>()?;
+                let id = PyBytes::new(py, &key.as_bytes()[size_of::<u64>()..]);
+                let document = document_key.call1((id,))?.downcast_into::<PyBytes>()?;
+                let cell = documents.get(py, vec![document.clone()])?.pop().flatten();
+                stored.set_item(key, cell.map(|cell| (document, cell)))?;
+            }
+        }
+        listed.set_item(fingerprint, rows)?;
+    }
+    Ok(((found, near.truncated, near.rows, near.largest), listed, stored))
 }
 
 type Sketches<'a> = &'a PyBuffer<u8>;
@@ -999,6 +1161,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Dictionary>()?;
     module.add_class::<Drawers>()?;
     module.add_class::<Probes>()?;
+    module.add_class::<Records>()?;
     module.add_class::<Candidates>()?;
     module.add_class::<Form>()?;
     module.add_class::<Boilerplate>()?;
@@ -1013,6 +1176,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mismatches_between, module)?)?;
     module.add_function(wrap_pyfunction!(meet_first, module)?)?;
     module.add_function(wrap_pyfunction!(near_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(near_listed, module)?)?;
     module.add_function(wrap_pyfunction!(keys_from, module)?)?;
     module.add_function(wrap_pyfunction!(rows_from, module)?)?;
     module.add_function(wrap_pyfunction!(segments, module)?)?;

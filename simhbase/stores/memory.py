@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase._core import Drawers
+from simhbase._core import Drawers, Records, near_listed
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.model.values import Size
@@ -26,6 +26,8 @@ from simhbase.stores.base import (
     DrawerHits,
     DrawerRows,
     IndexRows,
+    NearLimits,
+    NearRows,
     RecordTable,
     Row,
     Version,
@@ -34,7 +36,6 @@ from simhbase.stores.keys import after_key
 
 T = TypeVar("T")
 BATCH_ROWS = 10_000
-RECENT_KEYS = 4_096
 NO_TIMES = np.empty(0, dtype=np.int64)
 
 
@@ -89,6 +90,12 @@ class MemoryStore(BaseStore["MemoryRecords"]):
             for table in changes.put:
                 self._records[table].put(changes.rows(table), changes.version)
 
+    def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
+        listings, documents = self._records["fingerprints"].rows, self._records["documents"].rows
+        with self.exclusive():
+            found = near_listed(self.drawers.rows, listings, documents, value, [*prefixes], limits)
+        return NearRows(DrawerHits(*found[0]), *found[1:])
+
     def close(self) -> None:
         self._closed = True
 
@@ -98,26 +105,26 @@ class MemoryDrawers:
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
-        self._drawers = Drawers()
+        self.rows = Drawers()
 
     def add(self, keys: NDArray[np.uint8]) -> None:
         with self._store.exclusive():
-            self._drawers.add(np.ascontiguousarray(keys))
+            self.rows.add(np.ascontiguousarray(keys))
 
     def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
         with self._store.exclusive():
-            self._drawers.remove(np.ascontiguousarray(keys))
+            self.rows.remove(np.ascontiguousarray(keys))
 
     def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
         with self._store.exclusive():
-            found = np.frombuffer(self._drawers.contain(np.ascontiguousarray(keys)), dtype=np.bool_)
+            found = np.frombuffer(self.rows.contain(np.ascontiguousarray(keys)), dtype=np.bool_)
         return found.reshape(keys.shape[:-1]).astype(np.int64) - 1
 
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
         wanted, first = np.ascontiguousarray(prefixes), 0
         while first < len(wanted):
             with self._store.exclusive():
-                part = self._drawers.read(wanted, first, limit, PART_ROWS)
+                part = self.rows.read(wanted, first, limit, PART_ROWS)
             lengths, truncated = (np.frombuffer(part[column], dtype=np.int64) for column in (0, 2))
             end = first + len(lengths)
             offsets = np.append(0, np.cumsum(lengths))
@@ -125,85 +132,40 @@ class MemoryDrawers:
             yield DrawerRows(np.arange(first, end), offsets, fingerprints, truncated)
             first = end
 
-    def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
-        with self._store.exclusive():
-            return DrawerHits(*self._drawers.near(value, [*prefixes], bits, limit))
-
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         with self._store.exclusive():
-            prefixes, fingerprints = (np.frombuffer(column, np.uint64) for column in self._drawers.sorted())
+            prefixes, fingerprints = (np.frombuffer(column, np.uint64) for column in self.rows.sorted())
         yield from rows_between(keys_of(prefixes.view(np.int64), fingerprints), start, stop)
 
     def approximate_size(self) -> Size:
         with self._store.exclusive():
-            rows = len(self._drawers)
+            rows = len(self.rows)
         return Size(rows, rows * KEY_BYTES, 0.0)
 
 
 class MemoryRecords(LockedRecords):
+    """Rows that the core keeps (`core/src/records.rs`)."""
+
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
-        self._cells: dict[bytes, Cell] = {}
-        # The same keys, each list sorted: to insert into a short one is cheap.
-        self._keys: list[bytes] = []
-        self._recent: list[bytes] = []
+        self.rows = Records(Cell)
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
         with self._store.exclusive():
-            return list(map(self._cells.get, keys))
+            return self.rows.get([*keys])
 
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
+        versions = None if version is None else list(islice(versions_of(version), len(rows)))
         with self._store.exclusive():
-            new = []
-            for (key, value), at in zip(rows, versions_of(version), strict=False):
-                found = self._cells.get(key)
-                if found is None:
-                    new.append(key)
-                elif version is not None and found.version > at:
-                    continue
-                self._cells[key] = Cell(value, at)
-            self._note(new)
-
-    def _note(self, new: Sequence[bytes]) -> None:
-        """Sort new keys into the others. Python's sort merges sorted runs in linear time."""
-        if len(new) == 1:
-            insort(self._recent, new[0])
-        else:
-            self._recent += new
-            self._recent.sort()
-        if len(self._recent) > RECENT_KEYS:
-            self._keys += self._recent
-            self._keys.sort()
-            self._recent = []
+            self.rows.put([*rows], versions)
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
         with self._store.exclusive():
-            for number, key in enumerate(keys):
-                found = self._cells.get(key)
-                if found is not None and (versions is None or found.version <= versions[number]):
-                    del self._cells[key]
-                    place = bisect_left(self._recent, key)
-                    if self._recent[place : place + 1] == [key]:
-                        del self._recent[place]
-                    else:
-                        del self._keys[bisect_left(self._keys, key)]
+            self.rows.delete([*keys], None if versions is None else [*versions])
 
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
         with self._store.exclusive():
-            return [self._scan(prefix, limit) for prefix in prefixes]
-
-    def _scan(self, prefix: bytes, limit: int) -> list[Row]:
-        found = _beginning_with(prefix, self._keys, limit)
-        if recent := _beginning_with(prefix, self._recent, limit):
-            found = sorted(found + recent)[:limit]
-        return [(key, self._cells[key]) for key in found]
-
-    def _first_keys(self, start: bytes, most: int) -> list[bytes]:
-        """The first keys from `start` on."""
-        lists = self._keys, self._recent
-        firsts = [bisect_left(keys, start) for keys in lists]
-        long, short = (keys[first : first + most] for keys, first in zip(lists, firsts, strict=True))
-        return sorted(long + short)[:most] if short else long
+            return self.rows.scan([*prefixes], limit)
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
         while rows := self._batch(start, stop):
@@ -212,20 +174,8 @@ class MemoryRecords(LockedRecords):
 
     def _batch(self, start: bytes, stop: bytes) -> list[Row]:
         with self._store.exclusive():
-            keys = self._first_keys(start, BATCH_ROWS)
-            end = bisect_left(keys, stop) if stop else len(keys)
-            return [(key, self._cells[key]) for key in keys[:end]]
+            return self.rows.range(start, stop, BATCH_ROWS)
 
     def approximate_size(self) -> Size:
         with self._store.exclusive():
-            values = sum(len(cell.value) for cell in self._cells.values())
-            return Size(len(self._cells), sum(map(len, self._cells)) + values, 0.0)
-
-
-def _beginning_with(prefix: bytes, keys: list[bytes], limit: int) -> list[bytes]:
-    """The first `limit` of sorted keys that begin with a prefix. One after the other: there are few."""
-    first = end = bisect_left(keys, prefix)
-    last = min(first + limit, len(keys))
-    while end < last and keys[end].startswith(prefix):
-        end += 1
-    return keys[first:end]
+            return Size(len(self.rows), self.rows.bytes(), 0.0)
