@@ -26,7 +26,6 @@ from simhbase.stores.base import (
     LARGEST_COMMIT,
     RECORD_TABLES,
     Cell,
-    DrawerHits,
     DrawerRows,
     IndexRows,
     NamedCells,
@@ -36,8 +35,7 @@ from simhbase.stores.base import (
     Row,
     Size,
     Version,
-    hits_by_read,
-    near_rows,
+    near_by_read,
     now,
 )
 from simhbase.stores.hbase import HBaseStore
@@ -253,7 +251,7 @@ class SimulatedStore:
         return read()
 
     def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
-        return near_rows(self, value, prefixes, limits)
+        return near_by_read(self, value, prefixes, limits)
 
     def refresh(self) -> None:
         pass
@@ -344,9 +342,6 @@ class SimulatedDrawers:
         found = self._table.many("scan", to_bytes(prefixes), number=enough)
         rows = fingerprints_of(b"".join(key for rows in found for key, _ in rows))
         yield limited(0, np.array(list(map(len, found)), dtype=np.int64), rows, limit)
-
-    def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
-        return hits_by_read(self, value, prefixes, bits, limit)
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         found = self._table.ask(Call("index", "iterate", (start, stop)))

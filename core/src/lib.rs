@@ -899,8 +899,8 @@ impl Records {
     }
 
     /// Bytes of all keys and values.
-    fn bytes(&self) -> usize {
-        self.locked().bytes()
+    fn size(&self) -> usize {
+        self.locked().size()
     }
 
     /// The cells of keys, None where there is none.

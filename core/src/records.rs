@@ -35,7 +35,7 @@ impl Records {
     }
 
     /// Bytes of all keys and values.
-    pub fn bytes(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.0.iter().map(|(key, cell)| key.bytes.len() + cell.value.len()).sum()
     }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar, cast
 
 from msgspec import Meta as Allowed
@@ -22,14 +21,10 @@ from simhbase.stores.base import (
     TTL_ROW,
     Access,
     Cell,
-    NearLimits,
-    NearRows,
-    NearStore,
     Records,
     RecordTable,
     Store,
     Version,
-    near_rows,
     now,
 )
 from simhbase.stores.meta import Meta
@@ -77,9 +72,6 @@ class BaseStore(ABC, Generic[R]):
 
     @abstractmethod
     def read_consistent(self, read: Callable[[], T]) -> T: ...
-
-    def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
-        return self.read_consistent(partial(near_rows, cast(NearStore, self), value, prefixes, limits))
 
     def arrange(self, layout: Layout | None) -> None: ...
 

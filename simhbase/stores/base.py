@@ -348,23 +348,6 @@ class HintingStore(Store, Protocol):
         rows (m, tables, 13) at the server's time, in parallel and in any order."""
 
 
-class NearDrawers(Drawers, Protocol):
-    """The index table of a store whose `near` reads one table after the other."""
-
-    def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
-        """Fingerprints within `bits` bits of one, in the rows that `read` gives of these drawers."""
-
-
-class NearStore(Store, Protocol):
-    @property
-    def drawers(self) -> NearDrawers: ...
-
-
-def near_rows(store: NearStore, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
-    """`Store.near` of a store that reads one table after the other, inside `read_consistent`."""
-    return listed_rows(store, store.drawers.near(value, prefixes, limits.bits, limits.drawer), limits)
-
-
 def listed_rows(store: Store, hits: DrawerHits, limits: NearLimits) -> NearRows:
     """What near fingerprints list, and the documents. Hidden fingerprints leave the hits."""
     return listed_by(hits, limits, store.records("fingerprints").scan, store.records("documents").get)
@@ -392,15 +375,15 @@ def listed_by(
     return NearRows(hits, dict(zip(hits.bits, listed, strict=True)), documents)
 
 
-def hits_by_read(
-    drawers: Drawers, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None
-) -> DrawerHits:
-    """`Drawers.near` of a store that reads the drawers of one as it reads those of many."""
+def near_by_read(store: Store, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
+    """`Store.near` of a store that reads the drawers of one as it reads those of many."""
     near, sizes, truncated = dict[int, int](), Counter[int](), False
-    for part in drawers.read(np.frombuffer(b"".join(prefixes), np.uint8).reshape(-1, PREFIX_BYTES), limit):
+    drawers = np.frombuffer(b"".join(prefixes), np.uint8).reshape(-1, PREFIX_BYTES)
+    for part in store.drawers.read(drawers, limits.drawer):
         for found in part.fingerprints.tolist():
-            if (far := (found ^ value).bit_count()) <= bits:
+            if (far := (found ^ value).bit_count()) <= limits.bits:
                 near[found] = far
         sizes.update(dict(zip(part.drawers.tolist(), np.diff(part.offsets).tolist(), strict=True)))
         truncated |= len(part.truncated) > 0
-    return DrawerHits(near, truncated, sizes.total(), max(sizes.values(), default=0))
+    hits = DrawerHits(near, truncated, sizes.total(), max(sizes.values(), default=0))
+    return listed_rows(store, hits, limits)

@@ -178,4 +178,4 @@ class MemoryRecords(LockedRecords):
 
     def approximate_size(self) -> Size:
         with self._store.exclusive():
-            return Size(len(self.rows), self.rows.bytes(), 0.0)
+            return Size(len(self.rows), self.rows.size(), 0.0)

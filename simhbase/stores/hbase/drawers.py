@@ -15,7 +15,7 @@ from simhbase.errors import StoreFailed
 from simhbase.model.values import Size
 from simhbase.process.logs import logger
 from simhbase.stores.arrays import parts_of, to_bytes
-from simhbase.stores.base import PART_ROWS, DrawerHits, DrawerRows, IndexRows, hits_by_read
+from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows
 from simhbase.stores.hbase import filters
 from simhbase.stores.hbase.answers import (
     NotFiltered,
@@ -139,9 +139,6 @@ class HBaseDrawers:
             if part.drawers:
                 self._count_truncated(part, limit)
                 yield part.rows()
-
-    def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
-        return hits_by_read(self, value, prefixes, bits, limit)
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         """Rows in key order. Can be continued after an error."""

@@ -46,7 +46,7 @@ from simhbase.stores.base import (
     NearRows,
     RecordTable,
     Ttl,
-    near_rows,
+    near_by_read,
 )
 from simhbase.stores.hbase import clocks
 from simhbase.stores.hbase.client import GatewayClient, tasks
@@ -211,7 +211,7 @@ class HBaseStore:
         return read()
 
     def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
-        return near_rows(self, value, prefixes, limits)
+        return near_by_read(self, value, prefixes, limits)
 
     def fail_fast(self) -> None:
         self._outage.fails_fast = True

@@ -461,6 +461,10 @@ def translated(error: Exception, doing: str) -> SimhbaseError:
     return (StoreUnreachable if is_passing else StoreFailed)(f"{doing}: {said}")
 
 
+# What is done with answers fails by these where they have another form.
+_MISUNDERSTOOD = AttributeError, LookupError, TypeError, ValueError, struct.error
+
+
 @contextmanager
 def understood(client: Client, key: str) -> Iterator[None]:
     """Raises StoreFailed if what is done with answers fails by their form. key: a pattern of the keys."""
@@ -468,12 +472,8 @@ def understood(client: Client, key: str) -> Iterator[None]:
         yield
     except BadInput:  # of those who ask
         raise
-    except (AttributeError, LookupError, TypeError, ValueError, struct.error) as error:
-        raise StoreFailed(
-            f"reading {client.key(key).decode()} of {client.url}: simhbase did not write what is there "
-            f"({type(error).__name__}: {error}). Others wrote to these keys, or the server is no Redis: "
-            "restore its data, or use another prefix"
-        ) from error
+    except _MISUNDERSTOOD as error:
+        raise _foreign(client, key, error) from error
 
 
 def understanding(key: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -482,13 +482,25 @@ def understanding(key: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     def decorate(method: Callable[P, T]) -> Callable[P, T]:
         @wraps(method)
         def checked(*arguments: P.args, **named: P.kwargs) -> T:
-            reading: Any = arguments[0]
-            with understood(reading._client, key.format(self=reading)):
+            try:  # a context manager would take a tenth of a lookup
                 return method(*arguments, **named)
+            except BadInput:
+                raise
+            except _MISUNDERSTOOD as error:
+                reading: Any = arguments[0]
+                raise _foreign(reading._client, key.format(self=reading), error) from error
 
         return checked
 
     return decorate
+
+
+def _foreign(client: Client, key: str, error: Exception) -> StoreFailed:
+    return StoreFailed(
+        f"reading {client.key(key).decode()} of {client.url}: simhbase did not write what is there "
+        f"({type(error).__name__}: {error}). Others wrote to these keys, or the server is no Redis: "
+        "restore its data, or use another prefix"
+    )
 
 
 def tables_gone(doing: str) -> TablesMissing:

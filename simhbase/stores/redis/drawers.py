@@ -7,6 +7,7 @@ the same 64 bits (those from 2^63 on are negative): of integers Redis makes arra
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,7 @@ class RedisDrawers:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._head = client.key("")
+        self._commands: dict[int, tuple[bytes, bytes]] = {}  # by the members that are asked for
 
     def add(self, keys: NDArray[np.uint8]) -> None:
         self._change(keys, is_added=True)
@@ -93,15 +95,25 @@ class RedisDrawers:
     def _members(self, names: NDArray[np.uint8], most: int) -> list[list[bytes]]:
         """The members of each drawer, or at least `most` of them."""
         # The commands have equal lengths: they are rows of one array.
-        command = packed("SSCAN", self._head + b"-" * NAME_BYTES, 0, "COUNT", most)
-        commands = np.tile(np.frombuffer(command, np.uint8), (len(names), 1))
-        place = command.rindex(b"-" * NAME_BYTES)
-        commands[:, place : place + NAME_BYTES] = names
+        before, behind = self._scanning(most)
+        command = np.frombuffer(before + bytes(NAME_BYTES) + behind, np.uint8)
+        commands = np.tile(command, (len(names), 1))
+        commands[:, len(before) : len(before) + NAME_BYTES] = names
         answers = self._client.ask(_READ, commands.tobytes(), len(names))
         return [
             members if cursor == FIRST_CURSOR else self._whole(name.tobytes(), (cursor, members), most)
             for name, (cursor, members) in zip(names, answers, strict=True)
         ]
+
+    def _scanning(self, most: int) -> tuple[bytes, bytes]:
+        """What is before and behind a drawer's name in the command that reads it."""
+        found = self._commands.get(most)
+        if found is None:
+            nameless = b"-" * NAME_BYTES
+            command = packed("SSCAN", self._head + nameless, 0, "COUNT", most)
+            before, _, behind = command.rpartition(nameless)
+            found = self._commands[most] = before, behind
+        return found
 
     def _whole(self, name: bytes, answer: tuple[bytes, list[bytes]], most: int) -> list[bytes]:
         """The members of a drawer, or at least `most` of them, given a first answer."""
@@ -111,21 +123,27 @@ class RedisDrawers:
             found = list({*found, *more})
         return found
 
+    def asking(self, names: Sequence[bytes], limit: int | None) -> bytes:
+        """The commands that read drawers for `hits`."""
+        before, behind = self._scanning(_most(limit))
+        return before + (behind + before).join(names) + behind
+
     @understanding("??:????????")
-    def near(self, value: int, prefixes: Sequence[bytes], bits: int, limit: int | None) -> DrawerHits:
-        most = ALL if limit is None else limit + 1
-        names = [b"%02x:%b" % (prefix[FLAG], prefix[:FLAG].hex().encode()) for prefix in prefixes]
-        commands = [packed("SSCAN", self._head + name, 0, "COUNT", most) for name in names]
-        answers = self._client.ask(_READ, b"".join(commands), len(commands))
+    def hits(
+        self, value: int, names: Sequence[bytes], answers: Sequence[Any], bits: int, limit: int | None
+    ) -> DrawerHits:
+        """Fingerprints within `bits` bits of one, in the rows that `read` gives of these drawers."""
         near, truncated, sizes = dict[int, int](), False, list[int]()
-        for name, answer in zip(names, answers, strict=True):
-            members = self._whole(name, answer, most)
+        for name, (cursor, members) in zip(names, answers, strict=True):
+            if cursor != FIRST_CURSOR:
+                members = self._whole(name, (cursor, members), _most(limit))
             found = [int(member) & _WORD for member in members]
             if limit is not None and len(found) > limit:
                 found, truncated = sorted(found)[:limit], True
             sizes.append(len(found))
-            distances = ((each, (each ^ value).bit_count()) for each in found)
-            near.update((each, far) for each, far in distances if far <= bits)
+            for each in found:
+                if (far := (each ^ value).bit_count()) <= bits:
+                    near[each] = far
         return DrawerHits(near, truncated, sum(sizes), max(sizes, default=0))
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
@@ -166,6 +184,17 @@ class RedisDrawers:
         counts = self._client.ask(_READ, packed_each("SCARD", keys), len(keys))
         bytes_ = memory_of(self._client, _READ, keys)
         return Size(rows, round(bytes_ / sum(counts) * rows) if any(counts) else 0, 0.0)
+
+
+def name_of(prefix: bytes) -> bytes:
+    """The key of a drawer, without what all keys begin with."""
+    digits = prefix.hex()
+    return f"{digits[2 * FLAG :]}:{digits[: 2 * FLAG]}".encode()
+
+
+def _most(limit: int | None) -> int:
+    """How many members of a drawer are asked for: one more says that there are more."""
+    return ALL if limit is None else limit + 1
 
 
 def packed_rows(keys: NDArray[np.uint8]) -> bytes:

@@ -72,15 +72,18 @@ class RedisRecords:
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
         if any(len(prefix) < self._name for prefix in prefixes):
             return self._scan_sets(prefixes, limit)
-        commands = list[bytes]()
-        for prefix in prefixes:
-            rest = _escaped(prefix[self._name :])
-            commands.append(self._range(prefix[: self._name], b"[" + rest, _behind(rest), limit))
-        found = self._client.ask(self._read, b"".join(commands), len(commands))
-        return [
-            [row_of(prefix[: self._name], member) for member in members]
-            for prefix, members in zip(prefixes, found, strict=True)
-        ]
+        commands = b"".join(self.scanning(prefix, limit) for prefix in prefixes)
+        return list(map(self.scanned, prefixes, self._client.ask(self._read, commands, len(prefixes))))
+
+    def scanning(self, prefix: bytes, limit: int) -> bytes:
+        """The command for `scan` with a prefix that names a set."""
+        rest = _escaped(prefix[self._name :])
+        return self._range(prefix[: self._name], b"[" + rest, _behind(rest), limit)
+
+    @understanding("{self._table}:*")
+    def scanned(self, prefix: bytes, members: list[bytes]) -> list[Row]:
+        """Its answer as rows."""
+        return [row_of(prefix[: self._name], member) for member in members]
 
     def _scan_sets(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
         """For prefixes that are shorter than the names of sets."""

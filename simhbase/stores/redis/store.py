@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from secrets import token_hex
 from typing import Any, TypeVar
 
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import SimhbaseError, StoreFailed, StoreUnreachable, TablesMissing
 from simhbase.stores.atomic import ServerStore
-from simhbase.stores.base import MET, Access, Changes, RecordTable, now
+from simhbase.stores.base import (
+    FINGERPRINT_BYTES,
+    MET,
+    Access,
+    Changes,
+    NearLimits,
+    NearRows,
+    RecordTable,
+    Row,
+    listed_by,
+    now,
+)
 from simhbase.stores.redis.client import Client, cluster_refused, packed, scanned, understanding
-from simhbase.stores.redis.drawers import RedisDrawers, packed_rows
+from simhbase.stores.redis.drawers import RedisDrawers, name_of, packed_rows
 from simhbase.stores.redis.records import RedisRecords, suffixed_rows, table_changes
 from simhbase.stores.redis.url import parse
 
@@ -150,6 +162,25 @@ class RedisStore(ServerStore[RedisRecords]):
 
     def exclusive(self) -> AbstractContextManager[object]:
         return self._client.exclusive()
+
+    def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
+        return self.read_consistent(partial(self._near, value, prefixes, limits))
+
+    def _near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
+        """Asks with the drawers what an equal fingerprint lists: most texts that are found are stored as they
+        are, and need a round trip less."""
+        listings, names = self._records["fingerprints"], list(map(name_of, prefixes))
+        equal = value.to_bytes(FINGERPRINT_BYTES) + limits.of
+        commands = self.drawers.asking(names, limits.drawer) + listings.scanning(equal, limits.listed)
+        *answers, members = self._client.ask("reading", commands, len(names) + 1)
+        hits = self.drawers.hits(value, names, answers, limits.bits, limits.drawer)
+
+        def scan(wanted: list[bytes], most: int) -> list[list[Row]]:
+            others = [each for each in wanted if each != equal]
+            found = dict(zip(others, listings.scan(others, most), strict=True))
+            return [found[each] if each in found else listings.scanned(equal, members) for each in wanted]
+
+        return listed_by(hits, limits, scan, self._records["documents"].get)
 
     def read_consistent(self, read: Callable[[], T]) -> T:
         return self._client.consistent(read)
