@@ -22,6 +22,7 @@ mod pipeline;
 mod records;
 mod rows;
 mod simhash;
+mod sorted;
 mod table;
 mod texts;
 #[rustfmt::skip]
@@ -864,6 +865,81 @@ impl Drawers {
     }
 }
 
+/// Drawers of fingerprints that do not change, for lookups of many at once.
+#[pyclass(frozen)]
+struct SortedDrawers {
+    of: RwLock<sorted::SortedDrawers>,
+    tables: usize,
+    members: usize,
+}
+
+#[pymethods]
+impl SortedDrawers {
+    /// Raises ValueError for too many members.
+    #[new]
+    fn new(py: Python<'_>, tables: usize, members: usize) -> PyResult<Self> {
+        if u32::try_from(members).is_err() {
+            return Err(PyValueError::new_err("too many members"));
+        }
+        let of = RwLock::new(work(py, || sorted::SortedDrawers::new(tables, members))?);
+        Ok(SortedDrawers { of, tables, members })
+    }
+
+    /// Puts members from a position on: the segments of each in all tables, uint32 (m, tables).
+    fn put(&self, py: Python<'_>, first: usize, segments: PyBuffer<u32>) -> PyResult<()> {
+        let segments = numbers_in(&segments)?;
+        if self.tables == 0 || first + segments.len() / self.tables > self.members {
+            return Err(PyValueError::new_err("there are no places for so many members"));
+        }
+        work(py, || self.of.write().unwrap_or_else(PoisonError::into_inner).put(first, segments))
+    }
+
+    /// Sorts a table after all members were put.
+    fn sort(&self, py: Python<'_>, table: usize) -> PyResult<()> {
+        if table >= self.tables {
+            return Err(PyValueError::new_err("there is no such table"));
+        }
+        work(py, || self.of.write().unwrap_or_else(PoisonError::into_inner).sort(table))
+    }
+
+    /// The members in drawers of queries from number `first` on, of as many queries as read about `at_once` rows:
+    /// numbers of queries and members (int64 each), ascending, each pair once; queries of which a drawer has more rows than
+    /// the limit (int64); and the query after them. segments: uint32 (q, probes); tables: of each probe; compared: the
+    /// fingerprints of members and queries (uint64 each) and how many of their bits may differ, or None.
+    #[pyo3(signature = (segments, tables, limit, compared, first, at_once))]
+    fn near<'py>(
+        &self,
+        py: Python<'py>,
+        segments: PyBuffer<u32>,
+        tables: Vec<usize>,
+        limit: Option<usize>,
+        compared: Option<(PyBuffer<u64>, PyBuffer<u64>, u32)>,
+        first: usize,
+        at_once: usize,
+    ) -> PyResult<([Bound<'py, PyByteArray>; 3], usize)> {
+        let segments = numbers_in(&segments)?;
+        let compared = match &compared {
+            Some((members, queries, most)) => {
+                Some(sorted::Compared { members: numbers_in(members)?, queries: numbers_in(queries)?, most: *most })
+            }
+            None => None,
+        };
+        let is_odd = |each: &sorted::Compared| {
+            each.members.len() != self.members || each.queries.len() * tables.len() != segments.len()
+        };
+        if tables.is_empty() || tables.iter().any(|&table| table >= self.tables) {
+            return Err(PyValueError::new_err("there are no such tables"));
+        }
+        if !segments.len().is_multiple_of(tables.len()) || compared.as_ref().is_some_and(is_odd) {
+            return Err(PyValueError::new_err("arrays of other lengths"));
+        }
+        let asked = sorted::Asked { segments, tables: &tables, limit: limit.unwrap_or(usize::MAX), compared };
+        let near = || self.of.read().unwrap_or_else(PoisonError::into_inner).near(&asked, first, at_once);
+        let (found, next) = work(py, near)?;
+        Ok(([array(py, &found.query), array(py, &found.member), array(py, &found.full)], next))
+    }
+}
+
 /// Rows of a table in memory. Any thread may read and change them; the interpreter is kept, as each call does little.
 /// Cells are what Python makes of a value and a version: a class of its tuples.
 #[pyclass(frozen)]
@@ -1161,6 +1237,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Dictionary>()?;
     module.add_class::<Drawers>()?;
     module.add_class::<Probes>()?;
+    module.add_class::<SortedDrawers>()?;
     module.add_class::<Records>()?;
     module.add_class::<Candidates>()?;
     module.add_class::<Form>()?;

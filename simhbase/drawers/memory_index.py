@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase._core import SortedDrawers
 from simhbase.drawers.join import distinct
 from simhbase.drawers.rowkeys import FLAG, segments_of
 from simhbase.drawers.scheme import Bounds, Distances, Scheme
@@ -18,8 +19,7 @@ from simhbase.process.slices import bounded_slices, ranges
 
 CHUNK_ROWS = 1 << 20  # members of drawers compared at once
 INDEXED_AT_ONCE = 1 << 14
-_POSITION_BITS = np.uint64(32)
-_POSITION = np.uint64(0xFFFFFFFF)
+_POSITION_BITS, _POSITION = 32, 0xFFFFFFFF
 
 
 class Limits(NamedTuple):
@@ -69,39 +69,48 @@ class MemoryIndex:
         self._fingerprints = fingerprints[values.first]
         self._documents = np.argsort(values.inverse, kind="stable")
         self._starts = np.searchsorted(values.inverse[self._documents], np.arange(n + 1))
-        # Segment and position share one uint64, which sorts several times faster than positions by segment.
-        self._drawers = np.empty((scheme.tables, n), dtype=np.uint64)
+        self._drawers = SortedDrawers(scheme.tables, n)
         for start in range(0, n, INDEXED_AT_ONCE):
             part = self._fingerprints[start : start + INDEXED_AT_ONCE]
-            positions = np.arange(start, start + len(part), dtype=np.uint64)
-            self._drawers[:, start : start + len(part)] = _named(scheme.prefixes(part)).T | positions
-        self._drawers.sort(axis=1)
+            self._drawers.put(start, np.ascontiguousarray(segments_of(scheme.prefixes(part))))
+        for table in range(scheme.tables):
+            self._drawers.sort(table)
 
     def near(self, fingerprints: FingerprintBatch, bounds: Bounds, limits: Limits) -> Iterator[Hits]:
         """Documents near each of q texts, in chunks ordered by query; a query is never split."""
         if not len(fingerprints):
             return
         probes = self._scheme.probes(fingerprints)
-        named = _named(probes)
-        tables = probes[:1, :, FLAG].ravel().astype(np.int64) - 1
-        first, end = np.empty(named.shape, dtype=np.int64), np.empty(named.shape, dtype=np.int64)
-        for probe, table in enumerate(tables.tolist()):
-            first[:, probe] = np.searchsorted(self._drawers[table], named[:, probe])
-            end[:, probe] = np.searchsorted(self._drawers[table], named[:, probe] | _POSITION, side="right")
-        counts = end - first
-        full = np.zeros(0, dtype=np.int64)
-        if limits.drawer is not None:
-            full = np.flatnonzero((counts > limits.drawer).any(axis=1))
-            np.minimum(counts, limits.drawer, out=counts)
-        first += tables * self._drawers.shape[1]
-        for chunk in bounded_slices(counts.sum(axis=1), CHUNK_ROWS):
-            place = ranges(first[chunk].ravel(), counts[chunk].ravel())
-            member = (self._drawers.ravel()[place] & _POSITION).astype(np.int64)
-            query = np.repeat(np.arange(chunk.start, chunk.stop), counts[chunk].sum(axis=1))
-            cut = full[(full >= chunk.start) & (full < chunk.stop)]
-            equal, which = self._equal(fingerprints.values[cut])
-            query, member = np.append(query, cut[which]), np.append(member, equal)
-            yield from self._listed(*self._within(fingerprints, query, member, bounds), cut, limits)
+        segments, tables = np.ascontiguousarray(segments_of(probes)), (probes[0, :, FLAG] - 1).tolist()
+        first = 0
+        while first < len(fingerprints):
+            found, first = self._drawers.near(
+                segments, tables, limits.drawer, self._compared(fingerprints, bounds), first, CHUNK_ROWS
+            )
+            query, member, full = (np.frombuffer(column, dtype=np.int64) for column in found)
+            if len(full):
+                query, member = self._with_equal(fingerprints.values, query, member, full)
+            yield from self._listed(*self._within(fingerprints, query, member, bounds), full, limits)
+
+    def _compared(
+        self, fingerprints: FingerprintBatch, bounds: Bounds
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], int] | None:
+        """Fingerprints of which a few bits differ; None: those of similar texts are unrelated."""
+        if self._scheme.layout is None:
+            return None
+        return self._fingerprints.values, np.ascontiguousarray(fingerprints.values), bounds.bits
+
+    def _with_equal(
+        self,
+        values: NDArray[np.uint64],
+        query: NDArray[np.int64],
+        member: NDArray[np.int64],
+        full: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Adds fingerprints equal to those of queries whose drawers were not read to the end."""
+        equal, which = self._equal(values[full])
+        both = np.union1d(_paired(query, member), _paired(full[which], equal))
+        return both >> _POSITION_BITS, both & _POSITION
 
     def _equal(self, values: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Fingerprints equal to those of queries whose drawers were not read to the end, and to which."""
@@ -124,12 +133,7 @@ class MemoryIndex:
         member: NDArray[np.int64],
         bounds: Bounds,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], Distances]:
-        """Near members of drawers with their distances; each query and member once."""
-        # Each once before they are compared: near texts share many drawers. One number of both sorts fast.
-        both = np.sort(query << _POSITION_BITS.astype(np.int64) | member)
-        new = np.ones(len(both), dtype=np.bool_)
-        new[1:] = both[1:] != both[:-1]
-        query, member = both[new] >> _POSITION_BITS.astype(np.int64), both[new] & _POSITION.astype(np.int64)
+        """Near members of drawers with their distances."""
         bits = self._scheme.bits_apart(self._fingerprints.values[member], fingerprints.values[query])
         near = np.flatnonzero(bits <= bounds.bits)
         query, member, bits = query[near], member[near], bits[near]
@@ -187,6 +191,6 @@ def _nearest(
     return np.sort(order[rank < most]), np.unique(query[rank >= most])
 
 
-def _named(prefixes: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Segments, shifted to leave room for a position: uint8 (n, drawers, 5) -> uint64 (n, drawers)."""
-    return segments_of(prefixes).astype(np.uint64) << _POSITION_BITS
+def _paired(query: NDArray[np.int64], member: NDArray[np.int64]) -> NDArray[np.int64]:
+    """One number of both."""
+    return query << _POSITION_BITS | member

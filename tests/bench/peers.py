@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -169,7 +170,8 @@ class _Match(InMemory):
         )
         query = np.concatenate([np.empty(0, np.int64), *(each.query for each in hits)])
         found = np.concatenate([np.empty(0, np.uint64), *(each.fingerprint for each in hits)])
-        return np.split(found, np.searchsorted(query, np.arange(1, len(queries))))
+        ends = np.searchsorted(query, np.arange(len(queries) + 1)).tolist()
+        return [found[first:end] for first, end in pairwise(ends)]
 
 
 OURS: Mapping[str, type] = {

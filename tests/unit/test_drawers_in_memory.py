@@ -4,7 +4,7 @@ from threading import Event
 import numpy as np
 import pytest
 
-from simhbase._core import Drawers
+from simhbase._core import Drawers, SortedDrawers
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import PREFIX_BYTES, encode, probes, probes_of
 
@@ -66,3 +66,20 @@ def test_other_arrays_are_refused():
         with pytest.raises(ValueError, match=r"rows of 13 bytes|not a contiguous array"):
             drawers.add(wrong)
     assert len(drawers) == 0
+
+
+def test_other_arrays_for_drawers_that_do_not_change_are_refused():
+    drawers = SortedDrawers(2, 3)
+    segments, values = np.zeros((3, 2), np.uint32), np.zeros(3, np.uint64)
+    with pytest.raises(ValueError, match="no places"):
+        drawers.put(1, segments)
+    with pytest.raises(ValueError, match="no such table"):
+        drawers.sort(2)
+    for given in ((segments, [0, 2], None), (segments, [], None)):
+        with pytest.raises(ValueError, match="no such tables"):
+            drawers.near(given[0], given[1], None, given[2], 0, 10)
+    for compared in ((values[:2], values, 3), (values, values[:2], 3)):
+        with pytest.raises(ValueError, match="other lengths"):
+            drawers.near(segments, [0, 1], None, compared, 0, 10)
+    with pytest.raises(ValueError, match="too many members"):
+        SortedDrawers(1, 1 << 32)
