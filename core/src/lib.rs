@@ -906,7 +906,7 @@ impl SortedDrawers {
     /// numbers of queries and members (int64 each), ascending, each pair once; queries of which a drawer has more rows than
     /// the limit (int64); and the query after them. segments: uint32 (q, probes); tables: of each probe; compared: the
     /// fingerprints of members and queries (uint64 each) and how many of their bits may differ, or None.
-    #[pyo3(signature = (segments, tables, limit, compared, first, at_once))]
+    #[allow(clippy::too_many_arguments)]
     fn near<'py>(
         &self,
         py: Python<'py>,

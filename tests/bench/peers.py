@@ -274,7 +274,8 @@ def _table(kind: str, rows: list[list[Cell]]) -> Table:
         rows,
         [
             f"{QUERIES:,} queries, half of them 0 to {K} bits from a stored fingerprint. Lookups/s: of one "
-            "client, in one call where a peer has such a call. Bytes in memory: what the process grows by."
+            f"client, in one call where a peer has such a call, the best of {peer_program.ROUNDS} rounds. "
+            "Bytes in memory: what the process grows by."
         ],
     )
 
