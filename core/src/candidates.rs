@@ -11,6 +11,8 @@
 //!   that was compared with `TRIES` in vain is compared further only with nearer ones than these: at most as many as
 //!   there are distances. Pairs count in their order, so that the groups do not depend on the size of steps.
 
+use std::collections::HashMap;
+
 const TRIES: u8 = 100;
 const DOCUMENTS: usize = 1 << 20; // of a step, at most
 const PART: usize = 1 << 16; // pairs
@@ -172,9 +174,16 @@ impl Candidates {
         pairs.map(|[first, second]| self.separate(first, second).map(|ends| self.join(ends)).is_some()).collect()
     }
 
-    /// Whether a document was compared in vain. Before, distances do not count.
-    pub fn has_failed(&self) -> bool {
-        !self.tries.is_empty()
+    /// Whether the distances of a step's pairs count, given by their second documents, before their texts are compared:
+    /// those of documents that may have been compared with `TRIES` in vain by then.
+    pub fn are_limited(&self, seconds: impl Iterator<Item = u32>) -> Vec<bool> {
+        let mut counts = HashMap::new();
+        let is_limited = |second| {
+            let count = counts.entry(second).or_insert_with(|| usize::from(self.tries(second).count));
+            *count += 1;
+            *count > usize::from(TRIES)
+        };
+        seconds.map(is_limited).collect()
     }
 
     /// Whether the second documents of pairs are compared with the first ones, after the steps before.

@@ -633,9 +633,11 @@ impl Candidates {
         Ok(array(py, &work(py, || self.locked().match_pairs(pairs))?))
     }
 
-    /// Whether a document was compared in vain: before, `admit` admits all.
-    fn has_failed(&self) -> bool {
-        self.locked().has_failed()
+    /// Whether the distances of pairs, given by their later documents, int64, count before texts are compared: bool. They
+    /// do for documents that may have been compared with many in vain by then.
+    fn are_limited<'py>(&self, py: Python<'py>, second: PyBuffer<i64>) -> PyResult<Bound<'py, PyByteArray>> {
+        let seconds = numbers_in(&second)?.iter().map(|&second| second as u32);
+        Ok(array(py, &work(py, || self.locked().are_limited(seconds))?))
     }
 
     /// Whether the later documents of pairs, int64, are compared with the earlier ones, at distances, uint16, of their

@@ -172,9 +172,9 @@ class Matcher:
         exact: ExactSimilarity,
     ) -> Joined:
         one, other = documents[left], documents[right]
-        has_failed = candidates.has_failed()
-        # Distances count only for texts that are compared in vain, of which most runs have none at first.
-        distance = self._apart(one, other) if has_failed else np.zeros(len(one), np.uint16)
+        limited = np.frombuffer(candidates.are_limited(right), np.bool_)
+        distance = np.zeros(len(one), np.uint16)
+        distance[limited] = self._apart(one[limited], other[limited])
         compared = np.flatnonzero(np.frombuffer(candidates.admit(right, distance), np.bool_))
         similarity = np.zeros(len(one))
         similarity[compared] = exact.similarity(one[compared], other[compared])
@@ -182,8 +182,8 @@ class Matcher:
         match = near.copy()
         if exact.contains is not None:
             match[near] = exact.contains(one[near], other[near])
-        if not has_failed and not match.all():
-            distance = self._apart(one, other)
+        in_vain = ~match & ~limited
+        distance[in_vain] = self._apart(one[in_vain], other[in_vain])
         done = np.frombuffer(candidates.match_compared(left, right, distance, match.view(np.uint8)), np.uint8)
         joined = done == JOINED
         return Joined(right[joined], similarity[joined], right[near & (done == IN_VAIN)])

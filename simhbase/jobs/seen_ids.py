@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,22 +34,17 @@ class SeenIds:
     _sources: list[str] = field(default_factory=list)
     _number_of: dict[str, int] = field(default_factory=dict)
 
-    def note(self, ids: Sequence[str], places: Sequence[FirstSeen]) -> list[FirstSeen | None]:
+    def note(self, ids: Sequence[str], places: Sequence[tuple[str, int]]) -> list[FirstSeen | None]:
         """For each id the place where it was first seen, also earlier in `ids`; None for new ids, which are
-        noted. Raises SimhbaseError if the disk is full."""
-        keys = [each.encode() for each in ids]
+        noted. places: sources and lines. Raises SimhbaseError if the disk is full."""
+        keys, numbers = [each.encode() for each in ids], self._numbers(places)
         older = self._among_older(self._older, keys) if self._older else {}
-        found: list[FirstSeen | None] = []
-        for key, (source, line) in zip(keys, places, strict=True):
-            first = self._newest.get(key)
-            if first is None and (first := older.get(key)) is None:
-                if (number := self._number_of.get(source)) is None:
-                    self._number_of[source] = number = len(self._sources)
-                    self._sources.append(source)
-                self._newest[key] = number << _LINE_BITS | line
-                found.append(None)
-            else:
-                found.append(FirstSeen(self._sources[first >> _LINE_BITS], first & _LINES))
+        new, found = dict(zip(keys, numbers, strict=True)), list[FirstSeen | None]()
+        if len(new) == len(keys) and not older and self._newest.keys().isdisjoint(new):  # as nearly always
+            self._newest |= new
+            found += [None] * len(keys)
+        else:
+            found += [self._first(key, number, older) for key, number in zip(keys, numbers, strict=True)]
         if len(self._newest) > self.in_memory:
             from simhbase.stores.rocksdb.scratch import Scratch  # takes time to load, and few runs need it
 
@@ -61,6 +56,8 @@ class SeenIds:
     def without_repeats(self, batch: Batch) -> Batch:
         """Replace records whose id was seen before by rejects."""
         items = self.reject_repeats(batch.items)
+        if items is batch.items:
+            return batch
         first = [
             isinstance(after, Record)
             for before, after in zip(batch.items, items, strict=True)
@@ -68,13 +65,13 @@ class SeenIds:
         ]
         return replace(batch, items=items, fingerprints=batch.fingerprints[first])
 
-    def reject_repeats(self, items: Iterable[Record | Reject]) -> list[Record | Reject]:
-        """Replace records whose id was seen before by rejects. Names made up for rows are not noted."""
-        items = list(items)
+    def reject_repeats(self, items: list[Record | Reject]) -> list[Record | Reject]:
+        """Replace records whose id was seen before by rejects; the same list if there are none. Names made up
+        for rows are not noted."""
         records = [item for item in items if isinstance(item, Record) and item.is_named]
-        seen = self.note(
-            [each.id for each in records], [FirstSeen(each.source, each.line) for each in records]
-        )
+        seen = self.note([each.id for each in records], [(each.source, each.line) for each in records])
+        if not any(seen):
+            return items
         places = iter(seen)
         return [
             _repeat(item, place)
@@ -82,6 +79,22 @@ class SeenIds:
             else item
             for item in items
         ]
+
+    def _first(self, key: bytes, number: int, older: Mapping[bytes, int]) -> FirstSeen | None:
+        """Where an id was first seen; None for a new one, which is noted."""
+        first = self._newest.get(key, older.get(key))
+        if first is None:
+            self._newest[key] = number
+            return None
+        return FirstSeen(self._sources[first >> _LINE_BITS], first & _LINES)
+
+    def _numbers(self, places: Sequence[tuple[str, int]]) -> list[int]:
+        """Places as numbers."""
+        for source, _ in places:
+            if source not in self._number_of:
+                self._number_of[source] = len(self._sources)
+                self._sources.append(source)
+        return [self._number_of[source] << _LINE_BITS | line for source, line in places]
 
     def _among_older(self, older: Scratch, keys: Sequence[bytes]) -> dict[bytes, int]:
         asked = [key for key in keys if key not in self._newest]

@@ -151,7 +151,7 @@ class Checkpoints:
         if found != part.digest:
             raise InputsChanged("inputs changed since the interrupted run")
         if seen is not None:
-            seen.reject_repeats(item for number, item in enumerate(items) if number not in part.rejects)
+            seen.reject_repeats([item for number, item in enumerate(items) if number not in part.rejects])
 
     def _add_to_digest(self, chunk: Chunk) -> str:
         """Add a chunk, and return the digest of all chunks so far."""
