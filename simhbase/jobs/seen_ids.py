@@ -37,7 +37,12 @@ class SeenIds:
     def note(self, ids: Sequence[str], places: Sequence[tuple[str, int]]) -> list[FirstSeen | None]:
         """For each id the place where it was first seen, also earlier in `ids`; None for new ids, which are
         noted. places: sources and lines. Raises SimhbaseError if the disk is full."""
-        keys, numbers = [each.encode() for each in ids], self._numbers(places)
+        for source, _ in places:
+            if source not in self._number_of:
+                self._number_of[source] = len(self._sources)
+                self._sources.append(source)
+        keys = [each.encode() for each in ids]
+        numbers = [self._number_of[source] << _LINE_BITS | line for source, line in places]
         older = self._among_older(self._older, keys) if self._older else {}
         new, found = dict(zip(keys, numbers, strict=True)), list[FirstSeen | None]()
         if len(new) == len(keys) and not older and self._newest.keys().isdisjoint(new):  # as nearly always
@@ -87,14 +92,6 @@ class SeenIds:
             self._newest[key] = number
             return None
         return FirstSeen(self._sources[first >> _LINE_BITS], first & _LINES)
-
-    def _numbers(self, places: Sequence[tuple[str, int]]) -> list[int]:
-        """Places as numbers."""
-        for source, _ in places:
-            if source not in self._number_of:
-                self._number_of[source] = len(self._sources)
-                self._sources.append(source)
-        return [self._number_of[source] << _LINE_BITS | line for source, line in places]
 
     def _among_older(self, older: Scratch, keys: Sequence[bytes]) -> dict[bytes, int]:
         asked = [key for key in keys if key not in self._newest]
