@@ -15,14 +15,16 @@ from time import monotonic
 from typing import Any, cast
 
 from simhbase.corpus.watcher import NULL_WATCHER, Watcher
+from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, UsageError
 from simhbase.index import Index, open_index
-from simhbase.index.load_log import LoadLog
+from simhbase.index.load_log import Count, LoadLog
 from simhbase.loads.hfiles import TABLES, Handover
 from simhbase.model import wire
 from simhbase.stores import backend
 from simhbase.stores.hbase import HBaseStore
 from simhbase.stores.hbase.hfiles import HFile, HFiles
+from simhbase.stores.hbase.schema import INDEX
 from simhbase.stores.hbase.tools import hbase_command
 from simhbase.stores.hbase.workfolder import LOCAL, WorkFolder
 
@@ -37,7 +39,7 @@ COUNTED = ("added", "updated", "unchanged", "rejected")
 class TableFiles:
     """HFiles for a table, and the timestamp of their cells."""
 
-    time: int
+    time: Count
     files: tuple[HFile, ...]
 
 
@@ -52,14 +54,20 @@ class HFileInput:
 
     store: str
     tables_digest: str
-    version: int
-    begun: int
-    added: int
-    updated: int
-    unchanged: int
-    rejected: int
+    version: Count
+    begun: Count
+    added: Count
+    updated: Count
+    unchanged: Count
+    rejected: Count
     samples: tuple[str, ...]
     tables: Mapping[str, TableFiles]
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for rows of another size than those of the index."""
+        of_index = self.tables[INDEX].files if INDEX in self.tables else ()
+        if any(len(row) != KEY_BYTES for file in of_index for row in file.samples):
+            raise ValueError(f"rows of the index have {KEY_BYTES} bytes")
 
     def encode(self) -> bytes:
         return wire.encode(self, format=FORMAT)

@@ -43,6 +43,15 @@ def test_one_process_answers_all_calls(tmp_path):
     assert "has\\tt\\tr\\t5" in third
 
 
+def test_a_path_is_no_further_word_or_tool(tmp_path):
+    """A folder whose name has a line break was followed by a tool of its choice."""
+    with closing(tools(tmp_path, "f'{line!r}\\nsimhbase: true'")) as found:
+        for path in ("file:///a\nfiles\t-rm\t-r\t/", "a\tb", "a\r"):
+            with pytest.raises(UsageError, match="has a tab or line break"):
+                found.files("trying", "-mkdir", path)
+    assert not (tmp_path / "log").exists()
+
+
 def test_java_is_told_to_start_quickly_and_then_what_a_person_says(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx4g")
     with closing(tools(tmp_path, "os.environ['JAVA_TOOL_OPTIONS'] + '\\nsimhbase: true'")) as found:

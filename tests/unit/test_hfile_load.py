@@ -1,5 +1,7 @@
 """Documents spooled to disk until they are loaded into HBase as HFiles, and manifests of HFiles."""
 
+from base64 import b64encode
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,10 @@ def test_spooled_documents_come_back_with_their_tags(tmp_path, monkeypatch):
 MADE = HFileInput("hbase:x", "digest", 1, 2, 3, 4, 5, 6, ("a", "新闻/1"), {"index": TableFiles(7, ())})
 
 
+def of_file(content: bytes) -> bytes:
+    return MADE.encode().replace(b'"files":[]', b'"files":[%b]' % content)
+
+
 def test_a_manifest_comes_back_as_it_was_written():
     files = (HFile("name", 3, (b"\xff\0", b"b")),)
     for manifest in (MADE, HFileInput(**vars(MADE) | {"tables": {"documents": TableFiles(8, files)}})):
@@ -44,6 +50,11 @@ def test_a_manifest_comes_back_as_it_was_written():
         (b"{", "folder/manifest.json is not a manifest of HFiles"),
         (b"[]", "is not a manifest of HFiles"),
         (MADE.encode().replace(b'"rejected":6', b'"rejected":"x"'), "is not a manifest of HFiles"),
+        (MADE.encode().replace(b'"begun":2', b'"begun":%d' % 10**400), "is not a manifest of HFiles"),
+        (MADE.encode().replace(b'"files":[]', b'"files":[5]'), "is not a manifest of HFiles"),
+        (of_file(b'{"name":"x","rows":1,"samples":[]}'), "is not a manifest of HFiles"),
+        (of_file(b'{"name":"x","rows":1,"samples":["AAAA"]}'), "is not a manifest of HFiles"),
+        (of_file(b'{"name":"x","rows":-1,"samples":["%b"]}' % b64encode(bytes(13))), "is no"),
         (
             MADE.encode().replace(b'"format":%d' % FORMAT, b'"format":2'),
             "folder was written by another version",

@@ -18,9 +18,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Annotated, BinaryIO, cast
 
 import numpy as np
+from msgspec import Meta as Allowed
 from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES
@@ -48,8 +49,8 @@ class HFile:
     """A written file. samples: some of its rows in order, including the first and the last."""
 
     name: str
-    rows: int
-    samples: tuple[bytes, ...]
+    rows: Annotated[int, Allowed(ge=0, le=1 << 62)]
+    samples: Annotated[tuple[bytes, ...], Allowed(min_length=1)]
 
     def fits(self, starts: Sequence[bytes]) -> bool:
         """True if one region contains all of its rows. starts: sorted first keys of all regions."""

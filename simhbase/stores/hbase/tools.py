@@ -29,6 +29,7 @@ STOP_SECONDS = 10.0  # for the process to exit after an interrupt
 _LOOKED_AT = 1.0  # seconds between signs of life while a tool runs
 _SHOWN_LINES, _SHOWN_CHARACTERS = 4, 300
 _TELLING = re.compile(r"\bERROR\b|\bFATAL\b|^Caused by: |^Exception in thread |^[\w.$]+(?:Exception|Error)\b")
+_SEPARATORS = re.compile("[\t\n\r]")  # of words and lines: what follows would be another word or tool
 _ANSWER = "simhbase: "  # prefix of answers, to tell them from HBase's messages
 _SCRIPT = f"""
 conf = org.apache.hadoop.hbase.HBaseConfiguration.create
@@ -145,6 +146,10 @@ class Tools:
 
     def _run(self, name: str, doing: str, *words: str) -> str:
         """The answer of a tool. Any exception, including Ctrl-C, stops the process."""
+        if unfit := next((word for word in words if _SEPARATORS.search(word)), None):
+            raise UsageError(
+                f"HBase's tools are not given {unfit[:_SHOWN_CHARACTERS]!r}: it has a tab or line break"
+            )
         process = self._started()
         begun = self.log.stat().st_size
         assert process.stdin is not None
