@@ -8,8 +8,8 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -78,13 +78,20 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with _without_passwords():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         from simhbase.cli.output import discard, fail
         from simhbase.process.logs import warn_on_stderr
 
         warn_on_stderr()
         try:
-            return super().invoke(ctx)
+            with _without_passwords():
+                return super().invoke(ctx)
         except SimhbaseError as error:
             fail(str(error), error.exit_code)
         except Terminated:
@@ -103,6 +110,18 @@ class Commands(click.Group):
             if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
                 fail(f"{error}: allow more, for example with 'ulimit -n 1024', and run the command again", 1)
             fail(f"unexpected {type(error).__name__}: {error} ({DEBUG}=1 shows where)", 1)
+
+
+@contextmanager
+def _without_passwords() -> Iterator[None]:
+    """Click's errors quote what was given, which may be a store's URL in the wrong place."""
+    try:
+        yield
+    except click.ClickException as error:
+        from simhbase.model.urls import without_passwords
+
+        vars(error).update(message=without_passwords(error.message))
+        raise
 
 
 def _terminate(number: int, frame: object) -> None:

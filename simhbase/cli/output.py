@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, TextIO, Typ
 import click
 
 from simhbase.errors import OutputFailed, UsageError
+from simhbase.model.urls import without_passwords
 from simhbase.process.logs import printable
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def print_script(script: str, output: Output) -> None:
 
 def message(text: str) -> None:
     """Print a line on standard error."""
-    click.echo(printable(text), err=True)
+    click.echo(printable(without_passwords(text)), err=True)
 
 
 def fail(text: str, exit_code: int) -> NoReturn:

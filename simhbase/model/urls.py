@@ -1,7 +1,7 @@
 """Keeps passwords out of messages, which show URLs.
 
 A store or service whose URL has a password is refused (`refuse_secret`). All else that is a URL, or looks
-like one, is shown without it (`redacted`).
+like one, is shown without it (`redacted`), also where something else was asked for (`without_passwords`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ MEANT_AS_URL = re.compile(r"[\s\"'<(]*[a-z][a-z0-9+.-]+(:[a-z0-9+.-]+)*:[/\\]{1,
 _BETWEEN = re.compile(r"[/?#\s]+")  # parts of a URL, also of an invalid one
 _PLACE_END = re.compile(r"[/\\?#]")
 _OPTION = re.compile(r"([?&;#][^=&;#/?]*=)[^&;#]*")
+# Within a message. Lengths are bounded, so that the time is linear.
+_WORD = re.compile(r"(?i)(?<![a-z0-9+.])[a-z][a-z0-9+.-]{0,40}(:[a-z0-9+.-]{1,40}){0,3}:[/\\]{1,2}\S{1,2000}")
 _EMBEDDED = ("memory:", "rocksdb:")  # their folders may have any name
 
 
@@ -60,9 +62,19 @@ def redacted(name: str, *, every_option: bool = True) -> str:
     )
 
 
+def without_passwords(text: str) -> str:
+    """A message in which each URL that may have a password is redacted."""
+    return _WORD.sub(lambda word: _shown(word[0]), text)
+
+
+def _shown(word: str) -> str:
+    is_secret = _has_password(word) or _SECRET.search(unquote(word))
+    return redacted(word, every_option=False) if is_secret else word
+
+
 def _has_password(url: str) -> bool:
     """True for a URL whose user may have a password, also with signs that end a user."""
-    rest = url.partition("://")[2]
+    rest = url[found.end() :] if (found := MEANT_AS_URL.match(url)) else ""
     user = unquote(_ADDRESS.sub("", rest.partition("?")[0].rpartition("@")[0]))
     return ":" in user or ("@" in rest and _odd_ports(_PLACE_END.split(rest, maxsplit=1)[0]))
 

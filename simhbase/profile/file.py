@@ -71,7 +71,9 @@ def read_parameters(name: str) -> Mapping[str, object]:
         return preset_parameters(name)
     path = Path(name)
     if not path.exists():
-        raise UsageError(f"no profile {name!r}: use {', '.join(PRESETS)}, or the path of a profile file")
+        raise UsageError(
+            f"no profile {redacted(name)!r}: use {', '.join(PRESETS)}, or the path of a profile file"
+        )
     content = read_utf8(path, "profile file", _MOST_BYTES).decode()
     if _LONG_NAME.search(_TEXTS.sub("text", content)):
         raise BadInput(f"the profile file {path} has a name of many parts: its parameters are plain")

@@ -620,3 +620,17 @@ def test_an_error_that_quotes_much_is_shown_in_part(tmp_path, capsys):
     said = capsys.readouterr().err
     assert re.fullmatch(r"Error: begins x+ \.\.\. x+ ends\n", said)
     assert len(said) < 10_000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--{}"], ["stats"], ["find", "--{}"], ["find", "--text", "a", "--since"], ["tables", "create"]],
+    ids=lambda arguments: " ".join(arguments) or "alone",
+)
+def test_a_store_s_url_in_a_wrong_place_is_shown_without_its_password(arguments, tmp_path):
+    url = "postgres://bob:hunter@h/db"
+    given = [each.format(url) for each in arguments]
+    done = run(*given, *([] if given != arguments else [url]), cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"hunter" not in done.stdout + done.stderr
+    assert b"postgres://bob@h/db" in done.stderr

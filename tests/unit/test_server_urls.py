@@ -1,9 +1,11 @@
 """URLs of stores in PostgreSQL and Redis."""
 
+from time import process_time
+
 import pytest
 
 from simhbase.errors import UsageError
-from simhbase.model.urls import redacted, refuse_secret
+from simhbase.model.urls import redacted, refuse_secret, without_passwords
 from simhbase.online.client import Client
 from simhbase.stores import open_store
 from simhbase.stores.postgresql import url as postgresql
@@ -184,3 +186,31 @@ def test_a_password_in_what_is_no_text_is_not_shown(url):
 )
 def test_what_is_shown_of_a_url(name, as_shown):
     assert redacted(name) == as_shown
+
+
+@pytest.mark.parametrize(
+    ("text", "as_shown"),
+    [
+        ("No such command 'postgres://u:secret@h/x'.", "No such command 'postgres://u@h/x'."),
+        ("(redis://u:se/cret@h/0) and http://u:secret@h/x", "(redis://u@h/0) and http://h/x"),
+        ("No such option: --hbase://u:secret@h", "No such option: --hbase://u@h"),
+        ("jdbc:postgresql://h/x?password=secret: refused", "jdbc:postgresql://h/x?password=... refused"),
+        (
+            "see https://h/@user/a?b=c and redis://h:6379/0.",
+            "see https://h/@user/a?b=c and redis://h:6379/0.",
+        ),
+        ("a:b@c, author=smith", "a:b@c, author=smith"),
+    ],
+)
+def test_messages_show_no_password_of_a_url_in_a_wrong_place(text, as_shown):
+    assert without_passwords(text) == as_shown
+
+
+def test_messages_are_searched_for_urls_in_linear_time():
+    def seconds(text: str) -> float:
+        begun = process_time()
+        without_passwords(text)
+        return process_time() - begun
+
+    for part in ("a://b:", "a", "a:", "a:/", "x://y@", "://"):
+        assert min(seconds(part * 40_000) for _ in range(3)) < 8 * seconds(part * 10_000) + 0.1
