@@ -16,6 +16,7 @@ from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.fingerprint.minhash import SLOTS, SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.model.thresholds import SIMILAR
+from simhbase.model.urls import redacted
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.content import NamedContent
 from simhbase.text.features import BY_IDF, SHINGLES, UP_TO_TRIPLES, FeatureOptions
@@ -467,7 +468,7 @@ def make_profile(given: Mapping[str, object], preset: str = "default") -> Profil
     """Create a profile with the given parameters, and the preset's for the others. None means the default,
     except for a threshold. Raises UsageError."""
     if not isinstance(preset, str) or preset not in PRESETS:
-        raise UsageError(f"no preset {preset!r}: use {', '.join(PRESETS)}")
+        raise UsageError(f"no preset {redacted(str(preset))!r}: use {', '.join(PRESETS)}")
     if not given:
         return _preset(preset)
     if given == CORPUS and preset == "default":

@@ -15,6 +15,7 @@ from simhbase.admin.vacuum import DAY, Vacuum
 from simhbase.errors import Conflict, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claims.batch import ClaimBatch, ClaimContext, ClaimKind
+from simhbase.index.claims.selection import FOLLOWED
 from simhbase.index.rows import BATCH_ROWS, BEHIND_BATCH_ROWS, document_key
 from simhbase.stores.base import HintingStore
 from tests.claiming import claims_of
@@ -201,3 +202,20 @@ def test_a_batch_row_that_grows_old_decides_until_vacuum_takes_it(hinting: Backe
     with simhbase.open(url) as index:
         claims = index.claim_batch(["d", "open"], batch([accepted ^ 2, open_ ^ 2])).claims
         assert [claim.match and claim.match.id for claim in claims] == ["accepted", "c"]
+
+
+def test_annotating_ends_where_many_sketches_of_one_fingerprint_differ(backend):
+    """It asked for longer and longer listings of what was not followed, for ever."""
+    with simhbase.open(backend.url(0), create="default") as index:
+        text = f"{BRIDGE} {OTHER}"
+        index.add([Document("z", text)])
+        value = int(index["z"].fingerprint)
+        near = index.fingerprinter.fingerprint_many([text]).fingerprints
+        sketches = np.random.default_rng(0).integers(
+            0, 256, (FOLLOWED + 10, near.sketches.shape[1]), np.uint8
+        )
+        ids = [f"a{number}" for number in range(len(sketches))]
+        index.add_batch(ids, FingerprintBatch(np.full(len(ids), value, np.uint64), sketches))
+        (claim,) = index.claim_many([Document("y", text)], mode="annotate")
+        assert [match.id for match in claim.also_at] == ["z"]
+        assert index.claim("x", text).match is not None

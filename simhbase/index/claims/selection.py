@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from math import inf
 from operator import or_
 from typing import Protocol
 
@@ -74,14 +75,17 @@ def stored_near(
     ids_limit: int = _FIRST_LISTING,
 ) -> Near:
     """Stored matches of n texts. Lists enough documents per fingerprint to include one that is not in the
-    batch, as the batch may replace all of its own."""
+    batch, as the batch may replace all of its own. With a `near_limit`, what is cut stays so."""
     reader = replace(reader, drawer_limit=drawer_limit, ids_limit=ids_limit, metrics=None)
     found = reader.near(fingerprints, Asked(bounds))
-    while numbers := [
-        number
-        for number, (matches, cut) in enumerate(zip(found.matches, found.cut, strict=True))
-        if cut and _may_hide(matches, batch, reader.ids_limit)
-    ]:
+    most = inf if reader.near_limit is None else reader.near_limit  # of a longer listing no more is followed
+    while reader.ids_limit < most and (
+        numbers := [
+            number
+            for number, (matches, cut) in enumerate(zip(found.matches, found.cut, strict=True))
+            if cut and _may_hide(matches, batch, reader.ids_limit)
+        ]
+    ):
         reader = replace(reader, ids_limit=reader.ids_limit * LISTING_GROWTH)
         more = reader.near(fingerprints[numbers], Asked(bounds))
         for place, number in enumerate(numbers):
