@@ -146,7 +146,10 @@ class Parser:
             raise BadInput("a JSON list, not an object: write one object a line (jq -c '.[]' does it)")
         if not isinstance(value, dict):
             raise BadInput(f"not a JSON object but {TYPE_NAMES[type(value)]}")
-        return _Object(text.encode(), value)
+        try:
+            return _Object(text.encode(), value)
+        except UnicodeEncodeError as error:  # as UTF-7 may have
+            raise BadInput("its text contains half of a surrogate pair, which is no character") from error
 
     def _given_id(self, raw: Raw, fields: _Object | None) -> Any:
         if raw.id is None and fields is not None:

@@ -45,6 +45,13 @@ def test_half_a_pair_in_a_text_is_taken_as_add_takes_it(tmp_path):
     assert list(simhbase.dedup(pd.DataFrame(rows, dtype=object)).kept) == [True] * 3
 
 
+def test_half_a_pair_in_an_object_of_another_encoding_is_a_reject(tmp_path):
+    path = write(tmp_path / "x.jsonl", b'{"id": "a", "text": "+2AA-"}\n{"id": "b", "text": "+AOk-t+AOk-"}\n')
+    rejected, record = read(path, encoding="utf-7")
+    assert "half of a surrogate pair" in rejected.reason
+    assert record.text == "été"
+
+
 @pytest.mark.parametrize("between", ["", " ", ",", ", ", "\x1e"])
 def test_objects_joined_on_a_line_are_several_records(tmp_path, between):
     rows = [json.dumps({"id": f"d{n}", "text": text}) for n, text in enumerate(TEXTS)]
