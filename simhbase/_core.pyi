@@ -1,6 +1,6 @@
 """The compiled core: see core/src/lib.rs for what each call does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from simhbase.stores.base import Cell, NearLimits, Row
 
 DICTIONARY: int
+_Listed = tuple[tuple[dict[int, int], bool, int, int], dict[int, list[Row]], dict[bytes, Row | None]]
 
 @final
 class Dictionary:
@@ -160,17 +161,23 @@ def mismatches_between(one: bytes, other: bytes, slots: int, bits: int, left_out
 def meet_first(
     one: NDArray[np.uint8], other: NDArray[np.uint8], bits: int, rows: int, band: int
 ) -> bytearray: ...
-def near_rows(
-    iterator: object, value: int, prefixes: list[bytes], most: int, limit: int | None
-) -> tuple[dict[int, int], bool, int, int]: ...
-def near_listed(
+def near_in_memory(
     drawers: Drawers,
     listings: Records,
     documents: Records,
     value: int,
     prefixes: list[bytes],
     limits: NearLimits,
-) -> tuple[tuple[dict[int, int], bool, int, int], dict[int, list[Row]], dict[bytes, Row | None]]: ...
+) -> _Listed: ...
+def near_in_rocksdb(
+    drawers: object,
+    listings: Callable[[], object],
+    documents: Callable[..., object],
+    cell: Callable[[bytes], Cell],
+    value: int,
+    prefixes: list[bytes],
+    limits: NearLimits,
+) -> _Listed: ...
 def keys_from(
     iterator: object, starts: list[bytes], limit: int, enough: int
 ) -> tuple[list[bytes], list[int], list[bool]]: ...

@@ -746,19 +746,6 @@ fn hits<'py>(py: Python<'py>, near: &drawers::Near) -> PyResult<Hits<'py>> {
     Ok((found, near.truncated, near.rows, near.largest))
 }
 
-/// `Drawers.near` of drawers that an iterator of RocksDB reads.
-#[pyfunction]
-fn near_rows<'py>(
-    iterator: &Bound<'py, PyAny>,
-    value: u64,
-    prefixes: List<'_, 'py>,
-    most: u32,
-    limit: Option<usize>,
-) -> PyResult<Hits<'py>> {
-    let near = rows::Rows::of(iterator)?.near(value, prefixes, most, limit.unwrap_or(usize::MAX))?;
-    hits(iterator.py(), &near)
-}
-
 /// Keys from each start on, within the bounds of an iterator of RocksDB: up to `limit` of each, for as many starts as have
 /// `enough`. Also the offsets of each start's keys, one more than starts, and whether there were more.
 #[pyfunction]
@@ -1061,12 +1048,47 @@ impl Records {
 
 /// simhbase.stores.base.NearLimits.
 type Limits<'py> = (u32, Option<usize>, usize, Bound<'py, PyFrozenSet>, Option<Bound<'py, PyAny>>, Bound<'py, PyBytes>);
+type Cells<'py> = Vec<Option<Bound<'py, PyAny>>>;
 type Listed<'py> = (Hits<'py>, Bound<'py, PyDict>, Bound<'py, PyDict>);
 
-/// What a lookup reads in memory: what `Drawers.near` finds, without hidden fingerprints; their rows in the table of
-/// listings; and by the key of each its document's row, a key and a cell, or None.
+/// What a lookup finds: distances of near fingerprints, without hidden ones; their rows in the table of listings; and by
+/// the key of each its document's row, a key and a cell, or None. scan: rows whose keys begin with a prefix; get: cells.
+fn listed<'py>(
+    py: Python<'py>,
+    near: &drawers::Near,
+    (_, _, _, hidden, document_key, of): &Limits<'py>,
+    mut scan: impl FnMut(&[u8]) -> PyResult<Vec<Bound<'py, PyTuple>>>,
+    get: impl FnOnce(Vec<Bound<'py, PyBytes>>) -> PyResult<Cells<'py>>,
+) -> PyResult<Listed<'py>> {
+    let (found, rows_of, stored) = (PyDict::new(py), PyDict::new(py), PyDict::new(py));
+    let (mut keys, mut documents) = (vec![], vec![]);
+    for &(fingerprint, bits) in &near.bits {
+        if found.contains(fingerprint)? || (!hidden.is_empty() && hidden.contains(fingerprint)?) {
+            continue;
+        }
+        found.set_item(fingerprint, bits)?;
+        let rows = scan(&[&fingerprint.to_be_bytes(), of.as_bytes()].concat())?;
+        if let Some(document_key) = document_key {
+            for row in &rows {
+                let key = row.get_item(0)?.downcast_into::<PyBytes>()?;
+                let id = PyBytes::new(py, &key.as_bytes()[size_of::<u64>()..]);
+                documents.push(document_key.call1((id,))?.downcast_into::<PyBytes>()?);
+                keys.push(key);
+            }
+        }
+        rows_of.set_item(fingerprint, rows)?;
+    }
+    if !keys.is_empty() {
+        for ((key, document), cell) in keys.iter().zip(&documents).zip(get(documents.clone())?) {
+            stored.set_item(key, cell.map(|cell| (document, cell)))?;
+        }
+    }
+    Ok(((found, near.truncated, near.rows, near.largest), rows_of, stored))
+}
+
+/// What a lookup reads in memory.
 #[pyfunction]
-fn near_listed<'py>(
+fn near_in_memory<'py>(
     drawers: &Drawers,
     listings: &Records,
     documents: &Records,
@@ -1074,29 +1096,41 @@ fn near_listed<'py>(
     prefixes: List<'_, 'py>,
     limits: Limits<'py>,
 ) -> PyResult<Listed<'py>> {
-    let (most, limit, most_listed, hidden, document_key, of) = limits;
-    let (py, near) = (prefixes.py(), drawers.find(value, prefixes, most, limit)?);
-    let (listed, stored) = (PyDict::new(py), PyDict::new(py));
-    let found = PyDict::new(py);
-    for &(fingerprint, bits) in &near.bits {
-        if found.contains(fingerprint)? || (!hidden.is_empty() && hidden.contains(fingerprint)?) {
-            continue;
-        }
-        found.set_item(fingerprint, bits)?;
-        let prefix = [&fingerprint.to_be_bytes(), of.as_bytes()].concat();
-        let rows = listings.beginning(py, &prefix, most_listed)?;
-        if let Some(document_key) = &document_key {
-            for row in &rows {
-                let key = row.get_item(0)?.downcast_into::<PyBytes>()?;
-                let id = PyBytes::new(py, &key.as_bytes()[size_of::<u64>()..]);
-                let document = document_key.call1((id,))?.downcast_into::<PyBytes>()?;
-                let cell = documents.get(py, vec![document.clone()])?.pop().flatten();
-                stored.set_item(key, cell.map(|cell| (document, cell)))?;
-            }
-        }
-        listed.set_item(fingerprint, rows)?;
-    }
-    Ok(((found, near.truncated, near.rows, near.largest), listed, stored))
+    let (py, near) = (prefixes.py(), drawers.find(value, prefixes, limits.0, limits.1)?);
+    let scan = |prefix: &[u8]| listings.beginning(py, prefix, limits.2);
+    listed(py, &near, &limits, scan, |keys| documents.get(py, keys))
+}
+
+/// What a lookup reads in RocksDB. drawers: iterates in them; listings: makes an iterator of that table; documents: gives
+/// the values of keys, or None; cell: makes one of a value.
+#[pyfunction]
+fn near_in_rocksdb<'py>(
+    drawers: &Bound<'py, PyAny>,
+    listings: &Bound<'py, PyAny>,
+    documents: &Bound<'py, PyAny>,
+    cell: &Bound<'py, PyAny>,
+    value: u64,
+    prefixes: List<'_, 'py>,
+    limits: Limits<'py>,
+) -> PyResult<Listed<'py>> {
+    let py = prefixes.py();
+    let near = rows::Rows::of(drawers)?.near(value, prefixes, limits.0, limits.1.unwrap_or(usize::MAX))?;
+    let mut rows = None;
+    let scan = |prefix: &[u8]| {
+        let rows = match &mut rows {
+            Some(rows) => rows,
+            none => none.insert(rows::Rows::of(&listings.call0()?)?),
+        };
+        let found = rows.beginning(PyBytes::new(py, prefix).as_any(), prefix, limits.2)?;
+        let row = |row: Bound<'py, PyTuple>| PyTuple::new(py, [row.get_item(0)?, cell.call1((row.get_item(1)?,))?]);
+        found.into_iter().map(row).collect()
+    };
+    let get = |keys: Vec<Bound<'py, PyBytes>>| {
+        let values = documents.call1((keys,))?;
+        let cells = values.downcast::<PyList>()?.iter();
+        cells.map(|value| if value.is_none() { Ok(None) } else { cell.call1((value,)).map(Some) }).collect()
+    };
+    listed(py, &near, &limits, scan, get)
 }
 
 type Sketches<'a> = &'a PyBuffer<u8>;
@@ -1254,8 +1288,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mismatches, module)?)?;
     module.add_function(wrap_pyfunction!(mismatches_between, module)?)?;
     module.add_function(wrap_pyfunction!(meet_first, module)?)?;
-    module.add_function(wrap_pyfunction!(near_rows, module)?)?;
-    module.add_function(wrap_pyfunction!(near_listed, module)?)?;
+    module.add_function(wrap_pyfunction!(near_in_rocksdb, module)?)?;
+    module.add_function(wrap_pyfunction!(near_in_memory, module)?)?;
     module.add_function(wrap_pyfunction!(keys_from, module)?)?;
     module.add_function(wrap_pyfunction!(rows_from, module)?)?;
     module.add_function(wrap_pyfunction!(segments, module)?)?;

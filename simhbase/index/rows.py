@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from hashlib import blake2b
+from typing import NamedTuple
 
 import mmh3
 import numpy as np
@@ -53,8 +54,7 @@ class State(IntEnum):
 _STATES = {state.value: state for state in State}  # to call the class takes four times as long
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """Value of a row in the documents table, which is authoritative. fingerprint: of a deleted document its
     last one."""
 

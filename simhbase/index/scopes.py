@@ -160,7 +160,7 @@ class Scope:
     def entry(self, entry: Entry) -> Entry:
         """What a documents row holds."""
         value, sketch = self.value(entry.fingerprint), self.sketch(entry.sketch)
-        return replace(entry, fingerprint=value, sketch=sketch)
+        return entry._replace(fingerprint=value, sketch=sketch)
 
     def entries(self, stored: Mapping[str, Entry]) -> dict[str, Entry]:
         """Documents as they are shown, by their shown ids."""

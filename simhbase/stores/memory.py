@@ -11,7 +11,7 @@ from typing import NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase._core import Drawers, Records, near_listed
+from simhbase._core import Drawers, Records, near_in_memory
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.model.values import Size
@@ -93,7 +93,7 @@ class MemoryStore(BaseStore["MemoryRecords"]):
     def near(self, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:
         listings, documents = self._records["fingerprints"].rows, self._records["documents"].rows
         with self.exclusive():
-            found = near_listed(self.drawers.rows, listings, documents, value, [*prefixes], limits)
+            found = near_in_memory(self.drawers.rows, listings, documents, value, [*prefixes], limits)
         return NearRows(DrawerHits(*found[0]), *found[1:])
 
     def close(self) -> None:

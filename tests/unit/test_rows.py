@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import Any
 
 import pytest
 
-from simhbase._core import keys_from, near_rows, rows_from
+from simhbase._core import keys_from, near_in_rocksdb, rows_from
+from simhbase.stores.base import Cell, NearLimits
 
 PREFIX, OTHER = b"\1\2\3\4\5", b"\1\2\3\4\6"
 FINGERPRINTS = [0b0, 0b1, 0b11, 0b111, 1 << 63]
@@ -43,20 +45,46 @@ def drawers() -> Rows:
     return Rows(dict.fromkeys(keys, b""), within=True)
 
 
+def near(index: Rows, prefixes: list[bytes], limits: NearLimits, listings: Rows | None = None) -> Any:
+    """A lookup of the fingerprint 0. A document's key is its id, and its value its id twice."""
+    made = [listings or Rows({})]  # one at most
+    get = lambda keys: [None if key == b"lost" else key * 2 for key in keys]  # noqa: E731
+    return near_in_rocksdb(index, made.pop, get, lambda value: Cell(value, 7), 0, prefixes, limits)
+
+
 @pytest.mark.parametrize("limit", [None, 0, 1, 3, 5, 6])
-def test_near_rows_are_those_of_the_first_of_each_drawer(limit: int | None) -> None:
+def test_near_fingerprints_are_those_of_the_first_of_each_drawer(limit: int | None) -> None:
     read = FINGERPRINTS[:limit]
-    near = {value: value.bit_count() for value in read if value.bit_count() <= 2}
+    close = {value: value.bit_count() for value in read if value.bit_count() <= 2}
     is_more = len(read) < len(FINGERPRINTS)
-    found = near_rows(drawers(), 0, [PREFIX, b"empty", OTHER], 2, limit)
-    assert found == (near, is_more, 2 * len(read), len(read))
+    found, listed, documents = near(drawers(), [PREFIX, b"empty", OTHER], NearLimits(2, limit, 5))
+    assert found == (close, is_more, 2 * len(read), len(read))
+    assert (listed, documents) == ({value: [] for value in close}, {})
+
+
+def test_near_fingerprints_list_documents_up_to_the_limit() -> None:
+    rows = {
+        value.to_bytes(8) + id_: b"listing"
+        for value in FINGERPRINTS
+        for id_ in (b"s/a", b"s/b", b"s/c", b"t/d")
+    }
+    limits = NearLimits(2, None, 2, frozenset([0b1]), lambda id_: id_.replace(b"s/b", b"lost"), b"s/")
+    found, listed, documents = near(drawers(), [PREFIX], limits, Rows(rows))
+    assert found[0] == {0b0: 0, 0b11: 2, 1 << 63: 1}
+    keys = {value: [value.to_bytes(8) + id_ for id_ in (b"s/a", b"s/b")] for value in found[0]}
+    assert listed == {value: [(key, Cell(b"listing", 7)) for key in some] for value, some in keys.items()}
+    assert documents == {
+        key: (b"s/a", Cell(b"s/as/a", 7)) if key.endswith(b"a") else None
+        for some in keys.values()
+        for key in some
+    }
 
 
 @pytest.mark.parametrize("size", [0, 7, 9])
 def test_a_key_of_another_size_is_damage(size: int) -> None:
     rows = Rows({PREFIX + b"\0" * size: b"", PREFIX + b"\1" * 8: b""}, within=True)
     with pytest.raises(Exception, match=f"Corruption: a row key of the index has {5 + size} bytes"):
-        near_rows(rows, 0, [PREFIX], 64, None)
+        near(rows, [PREFIX], NearLimits(64, None, 5))
 
 
 def test_keys_are_read_until_there_are_enough() -> None:

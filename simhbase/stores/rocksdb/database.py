@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from types import TracebackType
@@ -23,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rocksdict import AccessType, Checkpoint, DbClosedError, Options, Rdict, ReadOptions, WriteBatch
 
-from simhbase._core import keys_from, near_rows, rows_from
+from simhbase._core import keys_from, near_in_rocksdb, rows_from
 from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
 from simhbase.model.values import Size
-from simhbase.stores.base import MET, PART_ROWS, Cell, DrawerHits, NearLimits, NearRows, Row, listed_by
+from simhbase.stores.base import MET, PART_ROWS, Cell, DrawerHits, NearLimits, NearRows
 from simhbase.stores.rocksdb.ingestion import FOLDER, Ingestion
 from simhbase.stores.rocksdb.integrity import is_damage
 from simhbase.stores.rocksdb.memory import Memory
@@ -171,27 +172,15 @@ class Database:
 
     def near(self, value: int, prefixes: list[bytes], limits: NearLimits) -> NearRows:
         """`Store.near`, by this database only."""
+        tables = self.families
+        listings, documents = partial(tables["fingerprints"].iter, IN_ORDER), tables["documents"].get
         with self._reading:
-            return listed_by(self._hits(value, prefixes, limits), limits, self._listed, self._documents)
-
-    def _listed(self, prefixes: list[bytes], most: int) -> list[list[Row]]:
-        iterator = self.families["fingerprints"].iter(IN_ORDER)
-        try:
-            found = rows_from(iterator, [(prefix, prefix) for prefix in prefixes], most)
-        finally:
-            del iterator  # see the class
-        return [[(key, cell_of(stored)) for key, stored in rows] for rows in found]
-
-    def _documents(self, keys: list[bytes]) -> list[Cell | None]:
-        found = cast(list[bytes | None], self.families["documents"].get([*keys]))
-        return [None if stored is None else cell_of(stored) for stored in found]
-
-    def _hits(self, value: int, prefixes: list[bytes], limits: NearLimits) -> DrawerHits:
-        iterator = self.families[INDEX].iter(WITHIN_DRAWER)
-        try:
-            return DrawerHits(*near_rows(iterator, value, prefixes, limits.bits, limits.drawer))
-        finally:
-            del iterator  # see the class
+            drawers = tables[INDEX].iter(WITHIN_DRAWER)
+            try:
+                found = near_in_rocksdb(drawers, listings, documents, cell_of, value, prefixes, limits)
+            finally:
+                del drawers  # see the class
+        return NearRows(DrawerHits(*found[0]), *found[1:])
 
     def rows(
         self, table: str, options: ReadOptions, ranges: list[tuple[bytes, bytes]], most: int
