@@ -105,7 +105,7 @@ impl Drawer<'_> {
     }
 }
 
-/// What a lookup finds: fingerprints and their distances, which may repeat; whether a drawer has more rows than the
+/// What a lookup finds: fingerprints and their distances; whether a drawer has more rows than the
 /// limit; rows read, and those of the largest drawer.
 #[derive(Default)]
 pub struct Near {
@@ -113,6 +113,15 @@ pub struct Near {
     pub truncated: bool,
     pub rows: usize,
     pub largest: usize,
+}
+
+impl Near {
+    /// With each fingerprint once: near ones share several drawers.
+    pub fn distinct(mut self) -> Self {
+        self.bits.sort_unstable();
+        self.bits.dedup();
+        self
+    }
 }
 
 /// The rows of some drawers: their numbers, the fingerprints, and which drawers have more rows than the limit.
@@ -296,7 +305,7 @@ impl Drawers {
             near.rows += rows;
             near.largest = near.largest.max(rows);
         }
-        near
+        near.distinct()
     }
 
     /// The first `limit` rows of drawers, of as many as have about `enough` rows together.

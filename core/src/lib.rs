@@ -1063,7 +1063,7 @@ fn listed<'py>(
     let (found, rows_of, stored) = (PyDict::new(py), PyDict::new(py), PyDict::new(py));
     let (mut keys, mut documents) = (vec![], vec![]);
     for &(fingerprint, bits) in &near.bits {
-        if found.contains(fingerprint)? || (!hidden.is_empty() && hidden.contains(fingerprint)?) {
+        if !hidden.is_empty() && hidden.contains(fingerprint)? {
             continue;
         }
         found.set_item(fingerprint, bits)?;

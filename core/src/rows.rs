@@ -93,7 +93,7 @@ impl<'py> Rows<'py> {
             near.rows = self.read;
             near.largest = near.largest.max(self.read - before);
         }
-        Ok(near)
+        Ok(near.distinct())
     }
 
     /// Keys from each start on, up to `limit` of each, for as many starts as have `enough`.

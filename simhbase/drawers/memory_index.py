@@ -133,10 +133,8 @@ class MemoryIndex:
         member: NDArray[np.int64],
         bounds: Bounds,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], Distances]:
-        """Near members of drawers with their distances."""
+        """Members of drawers near by their bits: those near by their sketches, too, with their distances."""
         bits = self._scheme.bits_apart(self._fingerprints.values[member], fingerprints.values[query])
-        near = np.flatnonzero(bits <= bounds.bits)
-        query, member, bits = query[near], member[near], bits[near]
         sketching = self._scheme.sketching
         if sketching is None:
             return query, member, bits
@@ -182,11 +180,12 @@ class MemoryIndex:
 
 def _nearest(
     query: NDArray[np.int64], distance: Distances, document: NDArray[np.int64], most: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions of the nearest documents of each query (ascending), and the queries that have more."""
+) -> tuple[NDArray[np.int64] | slice, NDArray[np.int64]]:
+    """Positions of the nearest documents of each query (ascending; a slice of all), and the queries that have
+    more."""
     rank = np.arange(len(query)) - np.searchsorted(query, query)
     if not (rank >= most).any():
-        return np.arange(len(query)), query[:0]
+        return slice(None), query[:0]
     order = np.lexsort((document, distance, query))
     return np.sort(order[rank < most]), np.unique(query[rank >= most])
 
