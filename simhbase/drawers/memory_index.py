@@ -157,7 +157,7 @@ class MemoryIndex:
         counts = self._starts[member + 1] - self._starts[member]
         # Of each fingerprint one document beyond the limit of queries, which says that there are more.
         taken = np.minimum(counts, min(limits.listed, limits.matches + 1))
-        if len(more := np.union1d(full, crowded)):
+        if len(more := _either(full, crowded)):
             yield Hits(query[:0], member[:0], self._fingerprints.values[:0], distance[:0], more)
         ends = np.flatnonzero(np.diff(query, append=-1)) + 1
         of_query = np.diff(np.cumsum(taken)[ends - 1], prepend=0)
@@ -174,7 +174,7 @@ class MemoryIndex:
                 document,
                 self._fingerprints.values[member[repeated]],
                 distance[repeated],
-                np.union1d(longer, cut),
+                _either(longer, cut),
             )
 
 
@@ -188,6 +188,11 @@ def _nearest(
         return slice(None), query[:0]
     order = np.lexsort((document, distance, query))
     return np.sort(order[rank < most]), np.unique(query[rank >= most])
+
+
+def _either(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers in either, ascending. Mostly there are none, and to find that by sorting takes longer."""
+    return np.union1d(one, other) if len(one) or len(other) else one
 
 
 def _paired(query: NDArray[np.int64], member: NDArray[np.int64]) -> NDArray[np.int64]:

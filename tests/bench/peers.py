@@ -160,16 +160,16 @@ class _Match(InMemory):
         self.index = MemoryIndex(FingerprintBatch.bare(values), self.scheme)
 
     def find(self, query: int) -> list[int]:
-        return self.find_many(np.array([query], dtype=np.uint64))[0].tolist()
+        return self.find_many(np.array([query], dtype=np.uint64))[0]
 
-    def find_many(self, queries: Words) -> list[Words]:
+    def find_many(self, queries: Words) -> list[list[int]]:
         hits = list(
             self.index.near(
                 FingerprintBatch.bare(queries), self.bounds, Limits(None, len(self.values), len(self.values))
             )
         )
         query = np.concatenate([np.empty(0, np.int64), *(each.query for each in hits)])
-        found = np.concatenate([np.empty(0, np.uint64), *(each.fingerprint for each in hits)])
+        found = [value for each in hits for value in each.fingerprint.tolist()]
         ends = np.searchsorted(query, np.arange(len(queries) + 1)).tolist()
         return [found[first:end] for first, end in pairwise(ends)]
 
