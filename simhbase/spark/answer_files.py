@@ -68,6 +68,7 @@ from simhbase.spark.fingerprints import (
 from simhbase.spark.folders import Outputs
 from simhbase.spark.guard import guarded
 from simhbase.spark.places import SOURCE_SHIFT
+from simhbase.spark.session import for_files, shuffle_as_read
 from simhbase.spark.unique import serialized, unpacked
 from simhbase.stores import backend
 
@@ -187,7 +188,7 @@ def find_files(
     Raises UsageError for invalid arguments and outputs that exist, before anything is read; TablesMissing;
     TooManyRejects; OutputFailed.
     """
-    named = {"answers": answers, "rejects": rejects, "report": report}
+    session, named = for_files(session), {"answers": answers, "rejects": rejects, "report": report}
     run = _Run.of(session, named, max_rejects, overwrite=overwrite, watcher=watcher)
     with raised_clearly(), showing_tasks(session, watcher), ExitStack() as stack:
         run.outputs.require(inputs)
@@ -231,7 +232,7 @@ def match_files(
     Raises UsageError for invalid arguments and outputs that exist, before anything is read; BadInput if
     nothing in `against` can be read; TooManyRejects; OutputFailed; SimhbaseError for too many queries.
     """
-    named = {"answers": answers, "rejects": rejects, "report": report}
+    session, named = for_files(session), {"answers": answers, "rejects": rejects, "report": report}
     run = _Run.of(session, named, max_rejects, overwrite=overwrite, watcher=watcher)
     if not against:
         raise UsageError("no files to search", parameter="against")
@@ -264,7 +265,9 @@ def _read(
 ) -> tuple[Files, InputRows]:
     files = Files.find(session, inputs, (options or InputOptions()).format)
     how = replace(options or InputOptions(), format=files.format, whole_rows=True)
-    return files, files.rows(session, how, None, None)
+    rows = files.rows(session, how, None, None)
+    shuffle_as_read(rows.df)
+    return files, rows
 
 
 def _kept(frame: DataFrame, stack: ExitStack) -> DataFrame:

@@ -34,6 +34,7 @@ from simhbase.spark.files import Files
 from simhbase.spark.fingerprints import ID
 from simhbase.spark.folders import Outputs
 from simhbase.spark.places import SOURCE_SHIFT, line_of, source_of
+from simhbase.spark.session import for_files, shuffle_as_read
 from simhbase.spark.unique import DUPLICATE_OF, SparkLoadReport, load_rows, stored_rows
 
 _AT = "at"
@@ -66,7 +67,7 @@ def load_files(
     Raises UsageError for invalid arguments and outputs that exist, before anything is read; TooManyRejects;
     OutputFailed; the errors of `unique_load`.
     """
-    start = monotonic()
+    start, session = monotonic(), for_files(session)
     named = {"unique": unique, "duplicates": duplicates, "rejects": rejects, "report": report}
     outputs = Outputs(session, {key: path for key, path in named.items() if path is not None}, overwrite)
     rejected = Rejects(None, max_rejects, watcher)
@@ -75,6 +76,7 @@ def load_files(
         files = Files.find(session, inputs, (options or InputOptions()).format)
         read = replace(options or InputOptions(), format=files.format, whole_rows=True)
         rows = files.rows(session, read, None, None)
+        shuffle_as_read(rows.df)
         counted: list[tuple[Counts, Mapping[int, tuple[int, int]]]] = []
 
         def check(decisions: DataFrame) -> None:

@@ -6,19 +6,32 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-def for_files(session: SparkSession, partitions: int | None) -> SparkSession:
+def for_files(session: SparkSession, partitions: int | None = None) -> SparkSession:
     """A session with the settings of another, but without adaptive execution: here the plans say how many
     partitions there are, and it would make a job of each stage and plan again after each, which takes longer
     than most of the stages. partitions: of shuffles, None for one a core."""
-    own = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
+    own = session.newSession()
+    for name, _ in session.sql("SET").collect():  # it hides values that are secret
+        value = session.conf.get(name)
+        # Those of the context, which is the same, cannot be set here.
+        can_be_set = own.conf.isModifiable(name) or not name.startswith("spark.")
+        if value is not None and value != own.conf.get(name, None) and can_be_set:
+            own.conf.set(name, value)
     own.conf.set("spark.sql.adaptive.enabled", "false")
     own.conf.set(PARTITIONS, f"{partitions or session.sparkContext.defaultParallelism}")
     return own
+
+
+def shuffle_as_read(df: DataFrame) -> None:
+    """Give shuffles of a frame's session as many tasks as the frame is read by, if these are more: with
+    Spark's settings one for 128 MB of a file."""
+    settings = df.sparkSession.conf
+    settings.set(PARTITIONS, f"{max(int(settings.get(PARTITIONS) or 1), df.rdd.getNumPartitions())}")
 
 
 @contextmanager

@@ -18,6 +18,7 @@ CHOSEN = (
     "test_spark_answers.py::test_stored_documents_are_found_as_by_the_command[profile0-query0-options0-how0]",
     "test_spark_answers.py::test_documents_are_matched_among_others_as_by_the_command[profile1-options1-how1]",
     "test_spark_command.py::test_files_have_the_lists_and_the_report_of_one_machine",
+    "test_spark_command.py::test_commands_have_a_session_with_the_settings_of_the_one_given_and_plans_of_their_own",
 )
 
 

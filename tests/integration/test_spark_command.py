@@ -27,6 +27,7 @@ from simhbase.spark.dedup_files import dedup_files
 from simhbase.spark.files import Files
 from simhbase.spark.fingerprints import ID
 from simhbase.spark.folders import Outputs
+from simhbase.spark.session import PARTITIONS, for_files, shuffle_as_read
 from tests.command_line import environment, run, texts, write_lines
 from tests.examples import ROOT
 
@@ -224,3 +225,26 @@ def test_what_cannot_be_read_or_written_is_refused(spark, tmp_path, corpus):
     with pytest.raises(UsageError, match=r"^format: "):
         dedup_files(spark, [str(corpus)])
     assert len(Files.find(spark, [str(corpus)], "jsonl").names) == 4
+
+
+def test_commands_have_a_session_with_the_settings_of_the_one_given_and_plans_of_their_own(spark, tmp_path):
+    given = spark.newSession()
+    settings = {
+        "fs.s3a.secret.key": "hidden in lists of settings",
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.files.maxPartitionBytes": "100",
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+        PARTITIONS: "77",
+    }
+    for name, value in settings.items():
+        given.conf.set(name, value)
+    own = for_files(given)
+    found = {name: own.conf.get(name) for name in settings}
+    assert found == {**settings, "spark.sql.adaptive.enabled": "false", PARTITIONS: "2"}
+    file = write_lines(tmp_path / "a.jsonl", [{"id": f"{n}"} for n in range(100)])
+    rows = own.read.text(str(file))
+    shuffle_as_read(rows)
+    assert int(own.conf.get(PARTITIONS)) == rows.rdd.getNumPartitions() > 2
+    shuffle_as_read(rows.coalesce(1))
+    assert int(own.conf.get(PARTITIONS)) == rows.rdd.getNumPartitions()
+    assert {name: given.conf.get(name) for name in settings} == settings

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 
 import pytest
 from pyspark.sql import DataFrame
@@ -126,9 +126,12 @@ class Killed(BaseException):
 @pytest.mark.full
 @pytest.mark.parametrize("profile", ["default", "complete"])
 @pytest.mark.parametrize("count", [600, 50_000])
-def test_a_night_ends_as_by_the_command_also_after_kills(spark, tmp_path, monkeypatch, profile, count):
+def test_a_night_ends_as_by_the_command_also_after_kills(
+    spark, tmp_path, monkeypatch, record_property, profile, count
+):
     urls = [f"rocksdb:{tmp_path}/{name}.db" for name in ("command", "spark")]
-    require_the_same_night(spark, tmp_path, monkeypatch, urls, profile, count)
+    took = require_the_same_night(spark, tmp_path, monkeypatch, urls, profile, count)
+    record_property(f"{profile}, {count} documents", took)
 
 
 @pytest.mark.hbase
@@ -136,19 +139,20 @@ def test_a_night_ends_as_by_the_command_also_after_kills(spark, tmp_path, monkey
 @pytest.mark.parametrize("profile", ["default", "complete"])
 @pytest.mark.parametrize("count", [600, 50_000])
 def test_a_night_in_hbase_ends_as_by_the_command_also_after_kills(
-    hbase, spark, tmp_path, monkeypatch, profile, count
+    hbase, spark, tmp_path, monkeypatch, record_property, profile, count
 ):
     """Executors write. The command writes to RocksDB: in HBase, where it claims documents, it also keeps some
     that only match the old texts of ids that come again."""
     urls = [f"rocksdb:{tmp_path}/command.db", hbase.empty_store("spark")]
     with closing(open_store(urls[1], "write")) as store:
         write_profile(store, make_profile(read_parameters(profile)))
-    require_the_same_night(spark, tmp_path, monkeypatch, urls, profile, count)
+    took = require_the_same_night(spark, tmp_path, monkeypatch, urls, profile, count)
+    record_property(f"{profile}, {count} documents, in HBase", took)
 
 
-def require_the_same_night(spark, tmp_path, monkeypatch, urls: list[str], profile: str, count: int) -> None:
-    """urls: of the stores that the command and Spark write. Spark is killed twice: before it has decided, and
-    when it has stored some."""
+def require_the_same_night(spark, tmp_path, monkeypatch, urls: list[str], profile: str, count: int) -> str:
+    """How long it took. urls: of the stores that the command and Spark write. Spark is killed twice: before
+    it has decided, and when it has stored some."""
     before, night = nights(tmp_path, count)
     for url in urls:
         simhbase.load(before, url, read_parameters(profile))
@@ -168,6 +172,7 @@ def require_the_same_night(spark, tmp_path, monkeypatch, urls: list[str], profil
         with pytest.raises(Killed):
             run()
     assert documents_of(urls[1]) == stored
+    begun = monotonic()
     with monkeypatch.context() as patch:
         write = unique._written
 
@@ -179,7 +184,9 @@ def require_the_same_night(spark, tmp_path, monkeypatch, urls: list[str], profil
         with pytest.raises(Killed):
             run()
     assert documents_of(urls[1]) != stored
+    decided = monotonic()
     resumed = run()
+    ended = monotonic()
     assert documents_of(urls[1]) == documents_of(urls[0])
     found, rejects, numbers = lists(resumed)
     assert (found, numbers) == (duplicates, kept)
@@ -191,6 +198,10 @@ def require_the_same_night(spark, tmp_path, monkeypatch, urls: list[str], profil
     assert (fourth.report.added, fourth.report.updated, fourth.report.outdated) == (0, 0, 0)
     assert lists(fourth) == (found, rejects, numbers)
     assert documents_of(urls[1]) == documents_of(urls[0])
+    return (
+        f"command {expected.seconds:.0f} s; Spark {decided - begun:.0f} s to decide and store half, "
+        f"{ended - decided:.0f} s for the rest; {expected.loaded} loaded, {expected.duplicates} duplicates"
+    )
 
 
 def test_decisions_are_for_one_night_and_missing_ones_are_not_made_anew_in_silence(spark, tmp_path, caplog):
