@@ -82,6 +82,7 @@ _INTEGER = re.compile(r"[+-]?\d{1,38}")
 _DIGEST_BYTES = 16
 _ROW_BYTES = 128  # of a document, beside its fingerprint
 _FEW = 1 << 20  # repeated ids that are sent to all tasks
+MOST_HASHED = 100_000_000  # rows of which hashes are held: 0.8 GB in each Python worker, the driver needs 2.4
 
 log = logger(__name__)
 
@@ -374,6 +375,9 @@ class InputRows:
 
     def _by_hashes(self, read: DataFrame, places: DataFrame, others: DataFrame) -> DataFrame:
         """The rows at some places. others: the places of all other rows."""
+        own_places = places.withColumnRenamed(PLACE, _OWN_PLACE)
+        if places.count() + others.count() > MOST_HASHED:
+            return self._joined(read, own_places, "left_semi")
         kept, left = (Hashes.of(each.select(F.xxhash64(PLACE))).values for each in (places, others))
         own_hash = F.xxhash64(self.place)
         # Rows that are equal, but for columns that are not read, and hashes that are equal by chance.
@@ -382,7 +386,7 @@ class InputRows:
         if not len(unsure):
             return found
         some = read.where(among(Hashes(unsure), read, own_hash))
-        return found.union(self._joined(some, places.withColumnRenamed(PLACE, _OWN_PLACE), "left_semi"))
+        return found.union(self._joined(some, own_places, "left_semi"))
 
     def _joined(self, rows: DataFrame, places: DataFrame, how: str) -> DataFrame:
         """One row for each place."""
