@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from copy import copy
 from dataclasses import replace
 from itertools import islice
+from math import inf
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -202,19 +203,29 @@ class SharedLookups:
             raise
 
     def _part(self, future: Future[Answers], timeout: float | None, end: float | None) -> Answers:
-        try:
-            return future.result(None if end is None else max(0.0, end - monotonic()))
-        except TimeoutError:
-            if future.done():  # just now, or the store raised TimeoutError
-                return future.result()
-            raise self._timed_out(timeout) from None
+        while True:
+            left = inf if end is None else max(0.0, end - monotonic())
+            try:
+                return future.result(min(left, STUCK_SECONDS))
+            except TimeoutError:
+                if future.done():  # just now, or the store raised TimeoutError
+                    return future.result()
+                if left <= STUCK_SECONDS:
+                    raise self._timed_out(timeout) from None
+                self._queue.wake()  # the reader may hang
 
     async def _await(self, requests: Sequence[_Request], timeout: float | None) -> Answers:
         # After the current turn of the loop: a reader that starts earlier competes with it for the
         # interpreter, and misses lookups that are about to be submitted.
         loop = asyncio.get_running_loop()
-        loop.call_soon(self._queue.wake)
-        late = loop.call_later(STUCK_SECONDS, self._queue.wake)
+        late: asyncio.Handle = loop.call_soon(self._queue.wake)
+
+        def wake_again() -> None:
+            nonlocal late
+            self._queue.wake()  # the reader may hang
+            late = loop.call_later(STUCK_SECONDS, wake_again)
+
+        late = loop.call_later(STUCK_SECONDS, wake_again)
         try:
             async with asyncio.timeout(timeout) as limit:
                 parts = await asyncio.gather(*(asyncio.wrap_future(each.future) for each in requests))

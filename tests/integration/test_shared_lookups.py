@@ -367,6 +367,36 @@ def test_a_read_that_hangs_stops_no_others_and_further_readers_end(monkeypatch):
     wait_until(lambda: not readers() - before)
 
 
+@pytest.mark.parametrize("is_task", [False, True])
+def test_a_caller_behind_a_read_that_hangs_needs_no_later_caller(monkeypatch, is_task):
+    """It waited for the hanging read if that had begun shortly before, and nobody asked later."""
+    monkeypatch.setattr(queue, "STUCK_SECONDS", 0.3)
+    monkeypatch.setattr(shared_lookups, "STUCK_SECONDS", 0.1)
+    index, go_on, hung = in_memory(*STORED), threading.Event(), threading.Semaphore(0)
+    look_up = index.find_texts
+
+    def find_texts(texts: Sequence[str], *rest: Any) -> list[Lookup]:
+        if TEXTS[0] in texts:
+            hung.release()
+            assert go_on.wait(LONG)
+        return look_up(texts, *rest)
+
+    monkeypatch.setattr(index, "find_texts", find_texts)
+    with SharedLookups(index) as shared, ThreadPoolExecutor() as pool:
+        hanging = pool.submit(shared.find, TEXTS[0])
+        assert hung.acquire(timeout=LONG)
+        try:
+            found = (
+                asyncio.run(shared.afind(TEXTS[2], timeout=LONG / 2))
+                if is_task
+                else shared.find(TEXTS[2], timeout=LONG / 2)
+            )
+        finally:
+            go_on.set()
+        assert found == look_up([TEXTS[2]])[0]
+        assert hanging.result() == look_up([TEXTS[0]])[0]
+
+
 def readers() -> set[threading.Thread]:
     return {each for each in threading.enumerate() if "shared lookups" in each.name}
 
