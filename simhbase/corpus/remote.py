@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from errno import EIO
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
+from time import monotonic
 from typing import Any, BinaryIO, Literal, cast
 
 from simhbase.corpus.folders import Unread, printable
@@ -29,6 +30,7 @@ from simhbase.model.urls import redacted
 STREAM_BYTES = 4 << 20  # per request for a file that is read sequentially
 BLOCK_BYTES, BLOCKS = 1 << 20, 16  # cache of a file with random access, as columns are read in parallel
 SILENCE = 60.0  # seconds without data after which a web server is given up
+SLOWEST = 1000  # bytes a second; after SILENCE seconds of waiting, a server that gives fewer is given up
 _WEB = re.compile("https?://")
 _GLOB = re.compile(r"[*?[]")
 _WEB_GLOB = re.compile(r"[*[]")  # "?" starts the query
@@ -123,14 +125,25 @@ class _File(io.RawIOBase):
     def __init__(self, file: Any, head: bytes | None) -> None:
         self._file = file
         self._head = head
+        self._given, self._waited = 0, 0.0
 
     def read(self, size: int = -1, /) -> bytes:
         if self._head:
             head, self._head = self._head, b""
             return head
+        begun = monotonic()
         with _failing_clearly():
             data: bytes = self._file.read(size)
+        if data and not self.seekable():
+            self._require_some_speed(len(data), monotonic() - begun)
         return data
+
+    def _require_some_speed(self, given: int, waited: float) -> None:
+        """Raises OSError if a server drips: it would keep a command for years."""
+        self._given += given
+        self._waited += waited
+        if self._waited > SILENCE and self._given < SLOWEST * self._waited:
+            raise OSError(EIO, f"the server gives less than {SLOWEST:,} bytes a second")
 
     def readable(self) -> bool:
         return True

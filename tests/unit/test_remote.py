@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import io
 import random
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import chdir
+from errno import EIO
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from simhbase.corpus import remote
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, SourceReject
 from simhbase.corpus.remote import public_name
@@ -324,3 +328,27 @@ class TestSecrets:
     )
     def test_names_are_without_them(self, given, name):
         assert public_name(given) == name
+
+
+class Dripping(io.BytesIO):
+    """A response that comes in pieces of a size, each after a moment."""
+
+    def __init__(self, content: bytes, piece: int) -> None:
+        super().__init__(content)
+        self._piece = piece
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        time.sleep(0.001)
+        return super().read(self._piece)
+
+
+def test_a_server_that_drips_is_given_up_and_one_that_is_slow_is_not(monkeypatch):
+    """One byte a second kept a command for years."""
+    monkeypatch.setattr(remote, "SILENCE", 0.02)
+    slow = remote._File(Dripping(b"a" * 60_000, 1000), b"head")
+    assert sum(len(slow.read()) for _ in range(61)) == 60_004
+    dripping = remote._File(Dripping(b"a" * 60_000, 1), b"head")
+    monkeypatch.setattr(remote, "SLOWEST", 10_000)  # a piece may come in less than its moment
+    with pytest.raises(OSError, match="gives less than 10,000 bytes a second") as failed:
+        sum(len(dripping.read()) for _ in range(1000))
+    assert failed.value.errno == EIO
