@@ -93,8 +93,8 @@ def near(schema: str, layout: Layout | None) -> list[str]:
         CREATE FUNCTION {schema}.near(fingerprint int8, k int DEFAULT {layout.guarantee})
         RETURNS TABLE (id text, found int8, distance int)
         LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 10
-        SET search_path = pg_catalog SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-        SET jit = off AS $$
+        SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+        SET enable_seqscan = off SET jit = off AS $$
         BEGIN
             IF k NOT BETWEEN 0 AND {layout.guarantee} THEN
                 RAISE EXCEPTION 'k must be 0 to {layout.guarantee} with layout {layout.name}, not %', k;
