@@ -12,7 +12,10 @@ from simhbase.errors import SimhbaseError
 _RAISED = re.compile(r"^\s*(?:simhbase\.[\w.]+\.)(\w+): (.+)$", re.MULTILINE)
 _CAUSE = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)): (.+)$", re.MULTILINE)
 _GUARD = re.compile(r"RuntimeError: (the executor on .+)")
-_OTHER_PYTHON = re.compile(r"worker has different version (\S+) than that in driver ([\d.]+\d)")
+# PySpark 3.5 says (3, 9), or 3.9; 4 has colons.
+_OTHER_PYTHON = re.compile(
+    r"worker has different version:? \(?(\d+)(?:\.|, )(\d+)\)? than that in driver:? ([\d.]+\d)"
+)
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 _SHOWN = 300  # characters
 
@@ -48,8 +51,8 @@ def _of_an_executor(said: str) -> str | None:
         return found[1]
     if found := _OTHER_PYTHON.search(said):
         return (
-            f"executors have Python {found[1]}, the driver {found[2]}: name a Python {found[2]} of the "
-            "executors in PYSPARK_PYTHON"
+            f"executors have Python {found[1]}.{found[2]}, the driver {found[3]}: name a Python {found[3]} "
+            "of the executors in PYSPARK_PYTHON"
         )
     if found := _NO_PYTHON.search(said):
         return (

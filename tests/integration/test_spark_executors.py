@@ -140,7 +140,9 @@ def test_a_package_without_its_compiled_module_is_named(tmp_path, master):
 def test_another_python_is_named(tmp_path, master):
     interpreter = python(tmp_path)
     (tmp_path / "site" / "sitecustomize.py").write_text(
-        "import sys\nsys.version_info = (3, 9, 1, 'final', 0)\n"
+        "import sys\nfrom collections import namedtuple\n"
+        "fields = namedtuple('fields', 'major minor micro releaselevel serial')\n"
+        "sys.version_info = fields(3, 9, 1, 'final', 0)\n"
     )
     code, said = dedup(tmp_path, master, interpreter)
     assert code == 1

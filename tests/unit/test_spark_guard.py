@@ -74,6 +74,16 @@ class Failed(Exception):
             SimhbaseError,
             "executors have no /no/python: PYSPARK_PYTHON must name",
         ),
+        (
+            "Python in worker has different version (3, 9) than that in driver 3.11, PySpark cannot run",
+            SimhbaseError,
+            r"^executors have Python 3\.9, the driver 3\.11: name",
+        ),
+        (
+            "Python in worker has different version: 3.9 than that in driver: 3.11, PySpark cannot run",
+            SimhbaseError,
+            r"^executors have Python 3\.9, the driver 3\.11: name",
+        ),
         ("a\nsimhbase.errors.BadInput: line 3 is wrong\n", BadInput, "^line 3 is wrong$"),
         (
             "java.lang.Exception: a\nCaused by: java.io.IOException: full\n",
