@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 # Parts of pages that strangers may repeat: each once took, or could take, time quadratic in their number.
+# %d: another number each time.
 REPEATED = {
     "hidden": '<p style="visibility:hidden">some words of it</p>',
     "wide spaces": "\u3000",
@@ -25,6 +26,8 @@ REPEATED = {
     "comments": "<!--",
     "attributes": "<a b ",
     "names of tags": "<a",
+    "attributes of one <html>": "<html a%d=1>",
+    "attributes of one <body>": "<BODY\n/a%d>",
     "quotes": '<a b="',
     "words": "中文 words. ",
 }
@@ -32,7 +35,8 @@ REPEATED = {
 
 def page_of(part: str, size: int) -> str:
     """A page of about `size` characters."""
-    return f"<table><p>{part * (size // len(part))}x</p>"
+    parts = (part.replace("%d", f"{number}") for number in range(size // len(part)))
+    return f"<table><p>{''.join(parts)}x</p>"
 
 
 def growing_page(size: int) -> str:

@@ -20,13 +20,23 @@ _DEEPER = " > ".join(["*"] * (_MAX_DEPTH + 1))
 _LONE_CHARACTER = re.compile(r"(>\s*+[\u0800-\ud7ff\uf900-\uffff])(?=\s*+<)")
 _MARK = "\u200b"
 
+# Attributes as parsers read them: no space has to follow a quoted value, and a name may begin with "=".
+_ATTRIBUTE = (
+    r"""[ \t\n\f\r/]*+[^ \t\n\f\r/>][^ \t\n\f\r/>=]*+"""
+    r"""(?:[ \t\n\f\r]*+=[ \t\n\f\r]*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^ \t\n\f\r>]*+))?+"""
+)
 # The parser compares each attribute of a tag with those before it. The name of a tag may have another "<",
 # but a search that begins there finds the same.
 _MOST_ATTRIBUTES = 1000
 _MANY_ATTRIBUTES = re.compile(
-    rf"""<[a-zA-Z][^\s/<>]*+(?:<(?![a-zA-Z])[^\s/<>]*+)*+(?:[\s/]++[^\s/>=]++"""
-    rf"""(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"']*+))?+){{{_MOST_ATTRIBUTES + 1}}}"""
+    r"<[a-zA-Z][^ \t\n\f\r/<>]*+(?:<(?![a-zA-Z])[^ \t\n\f\r/<>]*+)*+(?=[ \t\n\f\r/])"
+    rf"(?:{_ATTRIBUTE}){{{_MOST_ATTRIBUTES + 1}}}"
 )
+# The parser merges the attributes of all these tags into one element. Pages that were joined have many such
+# tags, with few attributes each.
+_MOST_MERGED = 10_000
+_MERGED = re.compile(rf"<(?:html|body)(?=[ \t\n\f\r/]((?:{_ATTRIBUTE})++))", re.IGNORECASE)
+_ONE_ATTRIBUTE = re.compile(_ATTRIBUTE)
 # The parser looks at the options of a list again for each further one.
 _MOST_OPTIONS = 10_000
 _OPTION = re.compile(r"<option(?=[\s/>])", re.IGNORECASE)
@@ -59,8 +69,8 @@ def extract_html(html: str | bytes, encoding: str | None = None) -> Page:
 
     Bytes are decoded as UTF-8 if valid, else by `encoding` (from the HTTP header), else by the encoding that
     the page declares or looks like; invalid bytes become U+FFFD. Broken markup is parsed as in browsers.
-    Raises BadInput for a tag with more than 1,000 attributes, for more than 10,000 options of lists, and
-    without the packages of the extra `web`;
+    Raises BadInput for a tag with more than 1,000 attributes, for more than 10,000 attributes of all <html> and
+    <body> tags, for more than 10,000 options of lists, and without the packages of the extra `web`;
     MemoryError if the process may not have the memory for it. A page of 32 KiB may take 3 GB: read those of
     strangers in a process whose memory is limited.
     """
@@ -72,6 +82,9 @@ def extract_html(html: str | bytes, encoding: str | None = None) -> Page:
     page = html if isinstance(html, str) else _decode_page(html, encoding)
     if _MANY_ATTRIBUTES.search(page):
         raise BadInput(f"a tag of the page has more than {_MOST_ATTRIBUTES:,} attributes")
+    merged = (each for found in _MERGED.finditer(page) for each in _ONE_ATTRIBUTE.finditer(found[1]))
+    if any(islice(merged, _MOST_MERGED, None)):
+        raise BadInput(f"the <html> and <body> tags of the page have more than {_MOST_MERGED:,} attributes")
     if any(islice(_OPTION.finditer(page), _MOST_OPTIONS, None)):
         raise BadInput(f"the page has more than {_MOST_OPTIONS:,} options of lists (<option>)")
     marked = _LONE_CHARACTER.sub(rf"\1{_MARK}", page)

@@ -195,6 +195,21 @@ def test_a_tag_with_thousands_of_attributes_is_refused() -> None:
         extract_html(f"<p {attributes} more=x>some words</p>")
 
 
+@pytest.mark.parametrize("attribute", ['a%d=""', " =a%d=1", " a%d=x'y", " a%d=\u00a0\"", "/a%d", "\fa%d\n=\n'>'"])
+def test_attributes_are_counted_however_they_are_written(attribute: str) -> None:
+    attributes = "".join(attribute.replace("%d", f"{number}") for number in range(1_001))
+    with pytest.raises(BadInput, match="more than 1,000 attributes"):
+        extract_html(f"<p {attributes}>some words</p>")
+
+
+@pytest.mark.parametrize("tag", ["<html a b=x>", "<BODY/a\nb='>'>", "<!-- <html a='--><body a b>'>"])
+def test_attributes_that_a_parser_merges_are_counted_together(tag: str) -> None:
+    """The parser compares each with all before it: 120,000 took a minute."""
+    assert "some words" in extract_html("<p>some words</p>" + tag * 3_000).text
+    with pytest.raises(BadInput, match="<html> and <body> tags of the page have more than 10,000 attributes"):
+        extract_html("<p>some words</p>" + tag * 5_001)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("option", ["<option>x", "<OPTION value=a>x</OPTION>"])
 def test_a_list_of_thousands_of_options_is_refused(option: str) -> None:
