@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from errno import EINVAL, ELOOP
+from errno import ELOOP
 from fnmatch import fnmatchcase
 from glob import has_magic
 from pathlib import Path
 from typing import BinaryIO
 
+from simhbase.process import plain_files
+from simhbase.process.plain_files import open_plain
 from simhbase.stores import is_store
 
 # Files there tell of processes and devices, differ with each reading, and may wait for ever.
 OF_SYSTEM = (Path("/proc"), Path("/sys"))
 
-
-NOT_PLAIN = "it is a pipe, socket or device: name it to read it"
+NOT_PLAIN = f"{plain_files.NOT_PLAIN}: name it to read it"
 # Passing through a folder needs no permission to list it, where the system knows the difference.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -166,13 +166,9 @@ def open_within(path: Path, root: Path) -> BinaryIO:
         for folder in folders:
             above, place = place, os.open(folder, _PASS, dir_fd=place)
             os.close(above)
-        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+        return open_plain(name, os.O_NOFOLLOW, folder=place)
     finally:
         os.close(place)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise OSError(EINVAL, NOT_PLAIN)
-    return os.fdopen(file, "rb")
 
 
 def printable(path: str) -> str:

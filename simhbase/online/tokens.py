@@ -15,13 +15,15 @@ from typing import Literal, get_args
 
 from starlette.exceptions import HTTPException
 
-from simhbase.errors import UsageError
+from simhbase.errors import BadInput, UsageError
 from simhbase.index.scopes import require_scope
 from simhbase.process.logs import logger
+from simhbase.text.userfile import read_utf8
 
 Role = Literal["metrics", "read", "write"]  # each includes those before it
 ROLES: tuple[Role, ...] = get_args(Role)
 SHORTEST = 16  # characters
+MOST_BYTES = 1 << 20  # of a file: some 14,000 tokens
 LOOKED_AT = 0.5  # seconds between checks for a changed file
 WRITTEN = 0.5  # seconds since its last write in which a file may be half written
 _FORM = "must be 'read TOKEN', 'write TOKEN' or 'metrics TOKEN'"
@@ -50,14 +52,14 @@ def read_tokens(path: Path, *, scoped: bool = False) -> list[Token]:
     comment; lines starting with # are comments. scoped: tokens that read and write are each bound to a scope,
     `read TOKEN scope=NAME`, behind which a comment begins with #; else none is.
 
-    Raises UsageError if the file cannot be read, has no tokens or an invalid line, or gives one token two
-    scopes."""
+    Raises UsageError if the file cannot be read, is no plain file or larger than 1 MiB, has no tokens or an
+    invalid line, or gives one token two scopes."""
     try:
-        lines = path.read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the tokens in {path} cannot be read: {error}") from error
+        content = read_utf8(path, "token file", MOST_BYTES, plain=True)
+    except BadInput as error:
+        raise UsageError(str(error)) from error
     tokens: dict[bytes, Token] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(content.decode("utf-8-sig").splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:

@@ -1,4 +1,4 @@
-"""Reads users' word lists: stop words, IDF tables and boilerplate, compressed or not."""
+"""Reads users' small files as a whole: word lists, profiles, tokens; compressed or not."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from simhbase.errors import BadInput
 from simhbase.model.urls import redacted
+from simhbase.process.plain_files import open_plain
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import IdfTable
 from simhbase.text.packing import Rereadable, RereadablePipe, Unreadable, unpacked
@@ -27,12 +28,12 @@ def read_boilerplate(path: Path) -> Boilerplate:
     return boilerplate
 
 
-def read_utf8(path: Path, kind: str, most: int = MOST_BYTES) -> bytes:
+def read_utf8(path: Path, kind: str, most: int = MOST_BYTES, *, plain: bool = False) -> bytes:
     """Read a file in UTF-8, decompressed if its first bytes say so. kind: its name in messages; most: bytes,
-    when unpacked. Raises BadInput."""
+    when unpacked; plain: refuses pipes and devices, which a service would wait for. Raises BadInput."""
     content = bytearray()
     try:
-        with path.open("rb") as file:
+        with open_plain(path) if plain else path.open("rb") as file:
             for part in unpacked((Rereadable if file.seekable() else RereadablePipe)(file)):
                 content += part
                 if len(content) > most:

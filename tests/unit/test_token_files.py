@@ -1,5 +1,6 @@
 """Token files: what a line means, and which lines are refused as their meaning is not certain."""
 
+import os
 import time
 from hashlib import sha256
 from pathlib import Path
@@ -139,10 +140,49 @@ def test_a_file_that_is_being_written_changes_nothing_until_it_is_whole(
     assert known.find(FIRST.encode())
 
 
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder", "too large", "nothing"])
+def test_only_a_small_plain_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    """A service reads it on its event loop: a pipe without a writer stopped all of it."""
+    monkeypatch.setattr(tokens, "LOOKED_AT", 0)
+    monkeypatch.setattr(tokens, "WRITTEN", 0)
+    path = tmp_path / "tokens"
+    path.write_text(f"read {FIRST}\n")
+    known = Tokens(path)
+    path.unlink()
+    match kind:
+        case "a pipe":
+            os.mkfifo(path)
+            problem = "it is a pipe, socket or device"
+        case "a device":
+            path.symlink_to("/dev/zero")
+            problem = "it is a pipe, socket or device"
+        case "a folder":
+            path.mkdir()
+            problem = "Is a directory"
+        case "too large":
+            path.write_text(f"read {SECOND}\n" + "#" * tokens.MOST_BYTES)
+            problem = "has more than 1 MiB"
+        case _:
+            problem = "No such file"
+    assert known.find(SECOND.encode()) is None
+    assert known.find(FIRST.encode())
+    assert "keeping the previous tokens: " in caplog.text
+    with pytest.raises(UsageError, match=problem):
+        read_tokens(path)
+
+
+def test_a_link_to_a_file_is_read_as_secrets_of_kubernetes_are(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(f"read {FIRST}\n")
+    (tmp_path / "tokens").symlink_to("secret")
+    assert [token.role for token in read_tokens(tmp_path / "tokens")] == ["read"]
+
+
 def test_many_tokens_make_no_request_slower(tmp_path: Path) -> None:
     """Each request was compared with all tokens, also of strangers: with 100,000 it took 7 ms."""
     path = tmp_path / "tokens"
-    path.write_text("".join(f"read {sha256(b'%d' % number).hexdigest()}\n" for number in range(20_000)))
+    path.write_text("".join(f"read {sha256(b'%d' % number).hexdigest()}\n" for number in range(10_000)))
     known = Tokens(path)
     before = time.process_time()
     assert not any(known.find(b"%d" % number) for number in range(5_000))
