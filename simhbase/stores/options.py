@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from simhbase.errors import UsageError
 from simhbase.model.urls import redacted
 
@@ -15,6 +17,15 @@ def take_number(url: str, options: dict[str, str], name: str, default: int, most
     if not text.isdecimal() or not least <= int(text) <= most:
         raise UsageError(f"{redacted(url)}: {name}={text} is not a number from {least} to {most}")
     return int(text)
+
+
+def take_file(url: str, options: dict[str, str], name: str) -> str | None:
+    """Remove an option that names a file from the others and return it. Raises UsageError if there is none,
+    or a pipe, which would be waited for."""
+    path = options.pop(name, None)
+    if path is not None and not Path(path).is_file():
+        raise UsageError(f"{redacted(url)}: {name}={path} is not a file that exists")
+    return path
 
 
 def take_connections(url: str, options: dict[str, str]) -> int:

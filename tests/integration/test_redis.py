@@ -483,7 +483,7 @@ def test_tls_is_used_and_checked(redis: Redis, url: str, tmp_path: Path) -> None
             assert index.fingerprints(["a"]) == [1]
         with pytest.raises(StoreFailed, match="ca=FILE"):
             open_index(encrypted)
-        with pytest.raises(StoreFailed, match="No such file"):
+        with pytest.raises(UsageError, match="ca=nowhere is not a file that exists"):
             open_index(f"{encrypted}&ca=nowhere")
 
 

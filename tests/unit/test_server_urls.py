@@ -1,5 +1,8 @@
 """URLs of stores in PostgreSQL and Redis."""
 
+import os
+import socket
+from pathlib import Path
 from time import process_time
 
 import pytest
@@ -10,6 +13,7 @@ from simhbase.online.client import Client
 from simhbase.stores import open_store
 from simhbase.stores.postgresql import url as postgresql
 from simhbase.stores.redis import url as redis
+from simhbase.stores.redis.client import encrypted
 
 SECRETS = [
     "me:secret@host/0",
@@ -214,3 +218,47 @@ def test_messages_are_searched_for_urls_in_linear_time():
 
     for part in ("a://b:", "a", "a:", "a:/", "x://y@", "://"):
         assert min(seconds(part * 40_000) for _ in range(3)) < 8 * seconds(part * 10_000) + 0.1
+
+
+@pytest.mark.parametrize("name", ["ca", "cert", "key"])
+def test_redis_reads_its_certificates_from_files(name: str, tmp_path: Path) -> None:
+    """OpenSSL waits for the writer of a pipe, and in a service the requests wait with it."""
+    path = tmp_path / "pem"
+    url = f"rediss://h?{name}={path}"
+    with pytest.raises(UsageError, match="pem is not a file that exists"):
+        redis.parse(url)
+    path.touch()
+    address = redis.parse(url)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(UsageError, match="pem is not a file that exists"):
+        redis.parse(url)
+    with socket.socket() as plain, pytest.raises(OSError, match="it is a pipe"):
+        encrypted(plain, address)
+
+
+@pytest.mark.parametrize("name", ["sslrootcert", "sslcert", "sslkey", "sslcrl"])
+def test_postgresql_waits_for_no_pipe(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pem")
+    with pytest.raises(UsageError, match="pem is a pipe"):
+        postgresql.parse(f"postgresql://h/x?{name}={tmp_path}/pem")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "sslmode=bogus",
+        "sslmode=allow&sslrootcert=system",
+        "target_session_attrs=x",
+        "ssl_min_protocol_version=x",
+        "port=x",
+        "port=99999",
+        "keepalives=x",
+        "connect_timeout=x",
+        "host=a,b,c&port=1,2",
+        "service=nowhere",
+    ],
+)
+def test_a_wrong_value_of_an_option_of_libpq_is_not_waited_with(option: str) -> None:
+    with pytest.raises(UsageError, match="Correct the options in the URL"):
+        open_store(f"postgresql://127.0.0.1:1/x?timeout=600&{option}", "read")

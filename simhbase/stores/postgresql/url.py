@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -22,6 +23,7 @@ from simhbase.stores.options import (
 FORM = "postgresql://[USER@]HOST[:PORT]/DATABASE?schema=NAME&connections=8&timeout=60"
 DEFAULT_SCHEMA = "simhbase"
 _QUOTED = re.compile(r'(?<!query parameter): ".*"$')  # libpq quotes the URL, or a value of it
+_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _OWN = re.compile(r"(?:-c\s*|--)([^\s=.]+\.[^\s=]+)=")
 
 
@@ -66,6 +68,10 @@ def parse(url: str) -> Address:
     except ProgrammingError as error:
         reason = _QUOTED.sub("", str(error).strip())
         raise UsageError(f"no store {redacted(url)!r}: {reason}; the form is {FORM}") from error
+    for name in _FILES:
+        # libpq would wait for the writer of a pipe. A name of no file is its own affair, such as "system".
+        if Path(path := str(server.get(name, ""))).is_fifo():
+            raise UsageError(f"{redacted(url)}: {name}={path} is a pipe, and no file")
     waiting = {
         "application_name": "simhbase",
         "client_encoding": "UTF8",

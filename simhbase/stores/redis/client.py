@@ -32,6 +32,7 @@ from simhbase.errors import (
     TablesMissing,
     UsageError,
 )
+from simhbase.process.plain_files import open_plain
 from simhbase.stores.pool import Pool
 from simhbase.stores.redis.url import Address
 
@@ -103,7 +104,7 @@ class Connection:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if address.tls:
-                self._socket = _encrypted(self._socket, address)
+                self._socket = encrypted(self._socket, address)
             # A server that does not answer at all is unreachable, and a long command is not.
             self._socket.settimeout(address.timeout)
             self._introduce(address)
@@ -156,7 +157,10 @@ class Connection:
         self._socket.close()
 
 
-def _encrypted(plain: socket.socket, address: Address) -> ssl.SSLSocket:
+def encrypted(plain: socket.socket, address: Address) -> ssl.SSLSocket:
+    for path in (address.ca, address.cert, address.key):
+        if path:
+            open_plain(path).close()  # OpenSSL would wait for the writer of a pipe
     context = ssl.create_default_context(cafile=address.ca)
     if address.cert:
         context.load_cert_chain(address.cert, address.key)

@@ -12,6 +12,7 @@ from simhbase.stores.options import (
     DEFAULT_CONNECTIONS,
     DEFAULT_TIMEOUT,
     take_connections,
+    take_file,
     take_number,
     take_timeout,
 )
@@ -75,7 +76,7 @@ def parse(url: str) -> Address:
         take_connections(url, options),
         take_timeout(url, options),
         parts.scheme == "rediss",
-        *(options.pop(name, None) for name in _FILES),
+        *(take_file(url, options, name) for name in _FILES),
     )
     if options:
         raise UsageError(f"{redacted(url)}: there is no option {next(iter(options))}; the form is {FORM}")
