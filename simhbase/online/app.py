@@ -4,6 +4,7 @@ answer."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import groupby
 from pathlib import Path
@@ -33,6 +34,7 @@ from simhbase.online.tokens import Tokens
 
 T = TypeVar("T")
 
+_CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\";\s]*)")
 LARGE = 1 << 18  # bytes of an answer that are held until they are read
 
 PAGE = Path(__file__).parent / "page"
@@ -148,12 +150,15 @@ class Answering:
                 raise HTTPException(400, "the address is not percent-encoded UTF-8") from error
             address = [*query, *path]
             return (wire.convert(asked.from_address(address, endpoint.asked), endpoint.asked, "query"),)
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        content_type = request.headers.get("content-type", "").lower()
+        kind = content_type.partition(";")[0].strip()
         lines = endpoint.in_lines and kind == JSON_LINES
         if kind != JSON and not lines:
             or_lines = f", or {JSON_LINES}" * endpoint.in_lines
             raise HTTPException(415, f"the body must be {JSON}{or_lines}")
-        if request.headers.get("content-encoding", "identity") != "identity":
+        if not {"utf-8", "utf8"}.issuperset(_CHARSET.findall(content_type)):
+            raise HTTPException(415, "the body must be in UTF-8")
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise HTTPException(415, "the body is compressed: send it as it is")
         body = await read_body(request, self._most, self._limits.receive_seconds, hold)
         require_few_strings(body, self._limits.documents)

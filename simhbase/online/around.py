@@ -128,7 +128,7 @@ class Around:
 
 def _require_single(headers: Headers) -> None:
     """Refuses what a proxy in front may read otherwise than this service does."""
-    for name in ("authorization", "content-type", "host"):
+    for name in ("authorization", "content-encoding", "content-type", "host", "sec-fetch-site"):
         if len(headers.getlist(name)) > 1:
             raise HTTPException(400, f"the header {name.title()} is given more than once")
 

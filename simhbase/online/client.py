@@ -7,6 +7,8 @@ import random
 import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
+from itertools import islice
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -63,6 +65,7 @@ from simhbase.process.logs import printable
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 CONNECT_SECONDS = 5.0
 MOST_SAID = 2_000  # characters of what a service says that are repeated
+MOST_WARNINGS = 10  # of an answer that are passed on
 PART_BYTES, MOST_BYTES = 1 << 20, 1 << 28  # that are read at once, and of a whole answer
 CONNECTIONS = 32  # idle connections to keep
 REQUEST = 500, 1_000_000  # documents and characters of a request: half and a quarter of what services accept
@@ -343,11 +346,14 @@ class Client:
         return self._call("GET", "/v1/status", answers.Status)
 
     def _pass_on(self, said: Sequence[str]) -> None:
-        """Warn of what answers warn of, once."""
+        """Warn of what answers warn of, once, and of the first ones: each takes time, and Python keeps it."""
         if said and not self._is_warned:
             self._is_warned = True
-            for each in said:
+            distinct = dict.fromkeys(said)
+            for each in islice(distinct, MOST_WARNINGS):
                 ShortTexts.warn(_said(each))
+            if len(distinct) > MOST_WARNINGS:
+                ShortTexts.warn(f"and {len(distinct) - MOST_WARNINGS:,} more warnings")
 
     def _of_document(self, method: str, document: str, more: str, kind: type[T]) -> T | None:
         """The answer about a stored document, None for an unknown id."""
@@ -383,7 +389,7 @@ class Client:
                 )
                 problem.__cause__ = error
             else:
-                if answer.status < 300:
+                if answer.status == HTTPStatus.OK:  # that of all answers: another one may be of a part
                     return self._value(answer, kind)
                 problem = self._problem(answer)
                 if not isinstance(problem, RetryableError) and answer.status != 503:
@@ -427,6 +433,9 @@ class Client:
         coding = found.headers.get("Content-Encoding", "identity")
         if coding != "identity":  # none is asked for, and a few bytes of it may mean gigabytes
             raise PermanentError(f"{self.url} answers in {_said(coding[:50])}, which was not asked for")
+        length = found.headers.get("Content-Length", "0")
+        if not (length.isascii() and length.isdecimal()):  # it would be read as if none were given
+            raise PermanentError(f"{self._no_service}: its Content-Length is {_said(length[:50])}")
         parts, size = [], 0
         while part := found.read1(PART_BYTES):
             size += len(part)

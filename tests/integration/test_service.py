@@ -594,13 +594,30 @@ def test_a_body_that_is_not_as_described_is_refused(service: Service, path: str,
     assert "Traceback" not in answer.body.decode()
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/xml"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "",
+        "application/xml",
+        "application/json; charset=utf-16",
+        'application/json;x=y; Charset = "latin-1"',
+        "application/json; charset=utf-8; charset=utf-16",
+    ],
+)
 @pytest.mark.parametrize("path", ["/v1/find", "/v1/documents"])
 def test_a_body_of_another_type_is_refused_as_pages_of_other_sites_send_such(
     service: Service, path: str, kind: str
 ) -> None:
     answer = service.send("POST", path, b'{"text": "a b c d"}', {"Content-Type": kind})
     assert (answer.status, answer.code) == (415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize("charset", ["", ";", "; charset=utf-8", ';charset="UTF-8"; x=y', ";CHARSET=utf8"])
+def test_a_body_may_be_said_to_be_in_utf_8(service: Service, charset: str) -> None:
+    headers = {"Content-Type": f"application/json{charset}"}
+    assert service.send("POST", "/v1/find", b'{"text": "a b c d"}', headers).status == 200
 
 
 @pytest.mark.parametrize(

@@ -614,7 +614,9 @@ def test_pages_of_other_sites_learn_nothing_by_what_loads(limited: Service) -> N
     assert limited.get("/", **{"Sec-Fetch-Site": "cross-site"}).status == 200
 
 
-@pytest.mark.parametrize("name", ["Authorization", "Content-Type", "Host"])
+@pytest.mark.parametrize(
+    "name", ["Authorization", "Content-Encoding", "Content-Type", "Host", "Sec-Fetch-Site"]
+)
 def test_a_header_that_decides_is_given_once(limited: Service, name: str) -> None:
     with closing(opened(limited)) as asking:
         twice = f"{name}: localhost\r\n" * 2

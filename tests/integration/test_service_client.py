@@ -25,7 +25,15 @@ import pyarrow as pa
 import pytest
 
 import simhbase
-from simhbase.errors import AccessDenied, BadInput, Conflict, PermanentError, StoreUnreachable, UsageError
+from simhbase.errors import (
+    AccessDenied,
+    BadInput,
+    Conflict,
+    PermanentError,
+    ShortTexts,
+    StoreUnreachable,
+    UsageError,
+)
 from simhbase.model.values import Query, Rejected
 from simhbase.online import client as client_module
 from simhbase.online.async_client import AsyncClient
@@ -437,6 +445,37 @@ def test_what_others_say_is_cut_and_leaves_the_terminal_alone() -> None:
     assert r"\x1b[2J\u202e\x9baaa" in message
     assert message.isprintable()
     assert len(message) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("head", "problem"),
+    [
+        ("HTTP/1.1 206 Partial Content\r\nContent-Length: {}", "status 206"),
+        ("HTTP/1.1 204 No Content", "status 204"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: -5", "its Content-Length is -5"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: \u0662", "its Content-Length is"),
+    ],
+)
+def test_what_may_be_a_part_of_an_answer_is_no_answer(head: str, problem: str) -> None:
+    body = b'{"muted": []}'
+    sent = [f"{head.format(len(body))}\r\n\r\n".encode(), body]
+    refused = pytest.raises(PermanentError, match=problem)
+    with saying_bytes(sent) as url, Client(url, timeout=5) as client, refused:
+        client.muted()
+
+
+@pytest.mark.parametrize(
+    ("said", "passed_on"), [(["w"] * 1_000_000, 1), ([str(each) for each in range(11_234)], 11)]
+)
+def test_a_service_does_not_decide_how_many_warnings_there_are(said: list[str], passed_on: int) -> None:
+    lookup = {"fingerprint": None, "matches": [], "truncated": False, "reason": "x"}
+    body = json.dumps({"profile": "x", "lookups": [lookup], "warnings": said}).encode()
+    head, warning = f"Content-Length: {len(body)}", pytest.warns(ShortTexts)
+    with saying(head, [body]) as url, Client(url) as client, warning as warned:
+        client.find(ONE)
+    assert len(warned) == passed_on
+    if passed_on > 1:
+        assert str(warned[-1].message) == "and 11,224 more warnings"
 
 
 LOOKUPS = b'{"profile": "x", "lookups": [], "warnings": []}'
