@@ -420,6 +420,9 @@ def test_a_coding_that_is_not_read_is_named(tmp_path):
         (b"3\r\none\r\n4\r\n tw", "the last chunk is missing"),
         (b"3\r\none\r\n4\r\n two\r\n", "the last chunk is missing"),
         (b"3\r\none\r\nbroken", "one is damaged"),
+        (b"fff\r\none", "one is damaged"),
+        (b"f" * 9 + b"\r\none", "one is damaged"),
+        (b"3\r\none\r\n%b\r\n two" % (b"f" * 40), "one is damaged"),
     ],
 )
 def test_chunks_that_are_missing_are_told(tmp_path, body, reason):
@@ -474,6 +477,120 @@ def test_bodies_that_differ_from_their_headers_are_counted(tmp_path):
     ]
 
 
+CHUNKED = {"Transfer_Encoding": "chunked"}
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "note"),
+    [
+        (
+            b"zz\r\none two",
+            CHUNKED,
+            "answers have not the Transfer-Encoding that they name, and were read as they are: 1",
+        ),
+        (b"3\r\none\r\n0\r\n\r\n", CHUNKED, None),
+        (b"3\r\none\r\n00\r\nExpires: 0\r\n\r\n", CHUNKED, None),
+        (
+            b"3\r\none\r\n0\r\n\r\nmore",
+            CHUNKED,
+            "answers have more bytes behind their end, which were not read: 1",
+        ),
+        (gzip.compress(b"one", mtime=0) + b"\r\n\0", {"Content_Encoding": "gzip"}, None),
+        (
+            gzip.compress(b"one", mtime=0) + b"more",
+            {"Content_Encoding": "gzip"},
+            "answers have more bytes behind their end, which were not read: 1",
+        ),
+        (
+            zlib.compress(b"one") + b"more",
+            {"Content_Encoding": "deflate"},
+            "answers have more bytes behind their end, which were not read: 1",
+        ),
+    ],
+    ids=range(7),
+)
+def test_what_is_not_read_of_a_body_is_counted(tmp_path, body, headers, note):
+    archive = Archive().answer("http://x/1", body, "text/plain", **headers)
+    path = write(tmp_path / "x.warc", archive.data)
+    ((_, text),) = texts(read(path))
+    assert text in ("one", "zz\r\none two")
+    assert notes_of(path) == [note][: note is not None]
+
+
+def record(
+    address: str, block: bytes, more: int = 0, kind: bytes = b"text/plain", http: bytes = b""
+) -> bytes:
+    """An answer whose record says that it has so many bytes more. http: further headers, with line ends."""
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\n%b\r\n%b" % (kind, http, block)
+    head = b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: %b\r\nContent-Type: application/http\r\n"
+    return b"%bContent-Length: %d\r\n\r\n%b\r\n\r\n" % (head % address.encode(), len(answer) + more, answer)
+
+
+@pytest.mark.parametrize("kind", [b"text/plain", b"image/png"])
+@pytest.mark.parametrize(
+    ("body", "http"),
+    [
+        (b"two", b"Content-Length: 3\r\n"),
+        (b"two", b""),
+        (b"3\r\ntwo\r\n0\r\n\r\n", b"Transfer-Encoding: chunked\r\n"),
+        (b"two", b"Transfer-Encoding: chunked\r\n"),
+    ],
+)
+@pytest.mark.parametrize("hidden", [1, 2])
+def test_a_record_that_covers_others_is_rejected(tmp_path, kind, body, http, hidden):
+    others = [
+        record("http://x/3", b"three"),
+        record("http://x/4", b"\r\n\r\nfour"),
+        record("http://x/5", b"five"),
+    ]
+    covered = sum(map(len, others[:hidden]))
+    covering = record("http://x/2", body, covered, kind, http)
+    data = record("http://x/1", b"one") + covering + b"".join(others)
+    items = read(write(tmp_path / "x.warc", data))
+    reason = "its length is wrong: it covers other records, which are not read"
+    assert rejects(items) == [(2, "http://x/2", reason)]
+    kept = [item.id for item in items if isinstance(item, Record)]
+    assert kept == ["http://x/1", *(f"http://x/{number}" for number in range(3 + hidden, 6))]
+
+
+@pytest.mark.parametrize("more", [0, 4])  # with the line ends behind the last record or without
+def test_a_record_that_covers_the_rest_is_rejected(tmp_path, more):
+    last = record("http://x/2", b"two")
+    path = write(tmp_path / "x.warc", record("http://x/1", b"one", len(last) + more) + last)
+    assert [name for _, name, _ in rejects(read(path))] == ["http://x/1"]
+
+
+@pytest.mark.parametrize("name", ["Content_Length", "Transfer_Encoding"])
+def test_a_record_within_what_a_server_sent_is_text(tmp_path, name):
+    body = b"An archive:\r\n\r\n" + record("http://x/1", b"one")
+    said = str(len(body)) if name == "Content_Length" else "chunked"
+    sent = body if name == "Content_Length" else b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    archive = Archive().answer("http://x/2", sent, "text/plain", **{name: said})
+    ((address, text),) = texts(read(write(tmp_path / "x.warc", archive.data)))
+    assert address == "http://x/2"
+    assert text.startswith("An archive:")
+
+
+def test_the_beginning_of_a_record_in_a_text_is_text(tmp_path):
+    body = b"An example:\r\n\r\nWARC/1.0\r\nWARC-Type: response\r\nContent-Length: 9000\r\n\r\nand so on"
+    archive = Archive().answer("http://x/2", body, "text/plain")
+    assert len(texts(read(write(tmp_path / "x.warc", archive.data)))) == 1
+
+
+@pytest.mark.parametrize("lengths", [(b"99", b"100"), (b"100", b"99"), (b"100", b"100")])
+def test_two_lengths_of_a_record_are_none(tmp_path, lengths):
+    fields = b"".join(b"Content-Length: %b\r\n" % length for length in lengths)
+    head = b"WARC/1.0\r\nWARC-Type: resource\r\nWARC-Target-URI: x\r\nContent-Type: text/plain\r\n"
+    items = read(write(tmp_path / "x.warc", b"%b%b\r\n%b\r\n\r\n" % (head, fields, b"a" * 100)))
+    if lengths[0] == lengths[1]:
+        assert texts(items) == [("x", "a" * 100)]
+        return
+    ((_, name, reason),) = rejects(items)
+    assert name == "x"
+    said = b", ".join(lengths).decode()
+    assert reason == f"the record has no length that is clear ({said}): 104 bytes were skipped"
+
+
 def test_answers_of_other_protocols_are_read_whole(tmp_path):
     archive = Archive().other("ftp://x/1", "response", b"Title: a\n\ntext", "text/plain")
     assert texts(read(write(tmp_path / "x.warc", archive.data))) == [("ftp://x/1", "Title: a\n\ntext")]
@@ -497,6 +614,10 @@ ARCHIVES = {
     "a line without end": ("a.warc", lambda size: Archive().data + b"WARC/1.0\r\nA: " + b"x" * size),
     "headers": ("a.warc", lambda size: Archive().data + b"WARC/1.0\r\n" + b"A: x\r\n" * (size // 6)),
     "beginnings": ("a.warc", lambda size: Archive().data + b"WARC/1.0\r\n" * (size // 10)),
+    "beginnings in a text": (
+        "a.warc",
+        lambda size: Archive().answer("http://a", b"\nWARC/1.0\nA: b" * (size // 15), "text/plain").data,
+    ),
     "empty members": (
         "a.warc.gz",
         lambda size: gzip.compress(Archive().data) + gzip.compress(b"") * (size // 20),

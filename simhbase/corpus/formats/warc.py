@@ -38,7 +38,13 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _ZSTD_WINDOW = 8 << 20  # what servers may use (RFC 9659)
 # Each unpacks up to a whole record, of which servers send one or two.
 _MOST_CODINGS = 5
-_CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
+_CHUNK = re.compile(rb"([0-9a-fA-F]++)[ \t]*(?:;[^\r\n]*)?\r\n")
+_TRAILER = re.compile(rb"(?:[^\r\n:]++:[^\r\n]*+\r\n)*+")  # header fields behind the last chunk
+_PADDING = b" \t\r\n\0"  # what may follow a body without meaning anything
+_RECORD = re.compile(rb"\nWARC/1\.[0-9]\r?\n(?:(?!WARC/1)[^\r\n]++\r?\n)*+\r?\n")
+_HTTP_END = re.compile(rb"\r?\n\r?\n")
+
+_MORE = "answers have more bytes behind their end, which were not read"
 
 Notes = Counter[str]  # what was decided, and about how many records
 
@@ -91,7 +97,8 @@ def _next(
     length = headers.get("content-length", "")
     if not _LENGTH.fullmatch(length):
         skipped = stream.skip_to_record()
-        reason = f"the record has no length (Content-Length): {skipped:,} bytes were skipped"
+        what = f"no length that is clear ({length[:50]})" if length else "no length (Content-Length)"
+        reason = f"the record has {what}: {skipped:,} bytes were skipped"
         return Reject(source.name, number, _address(headers) or None, reason)
     size, most = int(length), options.max_record_bytes + _HEADER_BYTES
     is_held = size <= most
@@ -120,8 +127,10 @@ def _headers(stream: _Stream) -> dict[str, str]:
             headers[name] += text
         elif ":" in text:
             name, _, value = text.partition(":")
-            name = name.strip().lower()
-            headers[name] = value.strip()
+            name, value = name.strip().lower(), value.strip()
+            if name == "content-length" and headers.get(name, value) != value:
+                value = f"{headers[name]}, {value}"  # which is no length
+            headers[name] = value
     return headers
 
 
@@ -234,6 +243,8 @@ def _document(
     record_id = address if options.id_from == "field" else source.id_of_line(number, options)
     try:
         answer = _http_answer(headers, block)
+        if _hides_record(answer, block):
+            raise BadInput("its length is wrong: it covers other records, which are not read")
         content_type = _content_type(headers, answer, notes)
         holds = _HELD.get(content_type.split(";")[0].strip().lower())
         if holds is None:
@@ -268,6 +279,36 @@ def _http_answer(headers: Mapping[str, str], block: bytes) -> WarcRecord | None:
     if not block.startswith(b"HTTP/") or (answer.http_headers.status_code or 0) < 200:
         raise BadInput("the record does not begin with the last answer of a web server (HTTP/1.1 200 OK)")
     return answer
+
+
+def _hides_record(answer: WarcRecord | None, block: bytes) -> bool:
+    """True if a whole record lies behind what a web server says to be its answer, or in a block of which
+    nobody says where it ends.
+
+    Such records are not read: a server that does not say where its answer ends could forge those of others.
+    """
+    if _RECORD.search(block) is None:
+        return False
+    begin = 0 if answer is None else _stated_end(answer, block)
+    for found in _RECORD.finditer(block, begin):
+        length = _headers(_Stream([found[0][1:]], [])).get("content-length", "")
+        if _LENGTH.fullmatch(length) and (end := found.end() + int(length)) <= len(block):
+            behind = block[end : end + len(b"\r\n\r\n" + WARC_BEGIN)].lstrip(b"\r\n")
+            if not behind or behind.startswith(WARC_BEGIN):
+                return True
+    return False
+
+
+def _stated_end(answer: WarcRecord, block: bytes) -> int:
+    """Where an answer ends in its block according to its Content-Length or chunks; 0 if it does not say."""
+    head = _HTTP_END.search(block)
+    if head is None:
+        return 0
+    declared = answer.http_headers.get("Content-Length") or ""
+    if _is_chunked(answer):
+        chunks, end = _chunks(block, head.end())
+        return end or (len(block) if chunks else 0)
+    return head.end() + int(declared) if _LENGTH.fullmatch(declared) else 0
 
 
 def _content_type(headers: Mapping[str, str], answer: WarcRecord | None, notes: Notes) -> str:
@@ -310,8 +351,8 @@ def _content(answer: WarcRecord, size: int, most: int, notes: Notes) -> bytes:
     """
     body = _read(answer.reader, size)
     declared = answer.http_headers.get("Content-Length") or ""
-    if "chunked" in (answer.http_headers.get("Transfer-Encoding") or "").lower():
-        body = _dechunked(body)
+    if _is_chunked(answer):
+        body = _dechunked(body, notes)
     elif _LENGTH.fullmatch(declared) and len(body) < int(declared):
         raise BadInput(f"its content ends in the middle: {len(body):,} bytes of {int(declared):,}")
     elif _LENGTH.fullmatch(declared) and len(body) > int(declared):
@@ -324,19 +365,35 @@ def _content(answer: WarcRecord, size: int, most: int, notes: Notes) -> bytes:
     return body[:most]
 
 
-def _dechunked(body: bytes) -> bytes:
+def _is_chunked(answer: WarcRecord) -> bool:
+    return "chunked" in (answer.http_headers.get("Transfer-Encoding") or "").lower()
+
+
+def _dechunked(body: bytes, notes: Notes) -> bytes:
     """The chunks of a body joined; the body itself if it has none. Raises BadInput if one is missing."""
-    chunks, place = list[bytes](), 0
-    while found := _CHUNK.match(body, place):
+    chunks, end = _chunks(body, 0)
+    if end is None and chunks:
+        raise BadInput("its content ends in the middle: the last chunk is missing, or one is damaged")
+    if end is None:
+        notes["answers have not the Transfer-Encoding that they name, and were read as they are"] += 1
+        return body
+    if body[end:].strip(_PADDING):
+        notes[_MORE] += 1
+    return b"".join(chunks)
+
+
+def _chunks(body: bytes, place: int) -> tuple[list[bytes], int | None]:
+    """The chunks that begin at a place, and where all of them end; None if the last one is missing."""
+    chunks = list[bytes]()
+    while place <= len(body) and (found := _CHUNK.match(body, place)):
         size = int(found[1], 16)
-        place = found.end() + size
         if not size:
-            return b"".join(chunks)
+            trailer = _TRAILER.match(body, found.end())
+            return chunks, trailer.end() if trailer else found.end()
+        place = found.end() + size
         chunks.append(body[found.end() : place])
         place += body[place : place + 2] == b"\r\n" and 2
-    if chunks:
-        raise BadInput("its content ends in the middle: the last chunk is missing, or one is damaged")
-    return body
+    return chunks, None
 
 
 def _decoded(body: bytes, coding: str, most: int, notes: Notes) -> bytes:
@@ -345,7 +402,7 @@ def _decoded(body: bytes, coding: str, most: int, notes: Notes) -> bytes:
     if coding in ("", "identity") or not body:
         return body
     try:
-        return _unpacked(body, coding, most)
+        return _unpacked(body, coding, most, notes)
     except BadInput:
         if BINARY.search(body):
             raise
@@ -353,32 +410,32 @@ def _decoded(body: bytes, coding: str, most: int, notes: Notes) -> bytes:
         return body
 
 
-def _unpacked(body: bytes, coding: str, most: int) -> bytes:
+def _unpacked(body: bytes, coding: str, most: int, notes: Notes) -> bytes:
     match coding:
         case "gzip" | "x-gzip" if body.startswith(_GZIP):
-            return _inflated(body, 31, most)
+            return _inflated(body, 31, most, notes)
         case "deflate":
             # Most servers send it with zlib's header, as the standard says, others without.
             try:
-                return _inflated(body, 15, most)
+                return _inflated(body, 15, most, notes)
             except BadInput as error:
                 with suppress(BadInput):
-                    return _inflated(body, -15, most)
+                    return _inflated(body, -15, most, notes)
                 raise error from None
         case "br":
             with _saying_damage():
                 return _read(BrotliReader(BytesIO(body)), most)
         case "zstd":
             unpacker = ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
-            return _joined(body, unpacker.decompressobj, _ZSTD, ZSTD_STEP, most)
+            return _joined(body, unpacker.decompressobj, _ZSTD, ZSTD_STEP, most, notes)
     raise BadInput(f"its content is not in the coding that it names, or that is not read ({coding[:50]})")
 
 
-def _inflated(body: bytes, wbits: int, most: int) -> bytes:
-    return _joined(body, partial(zlib.decompressobj, wbits), _GZIP, GZIP_STEP, most)
+def _inflated(body: bytes, wbits: int, most: int, notes: Notes) -> bytes:
+    return _joined(body, partial(zlib.decompressobj, wbits), _GZIP, GZIP_STEP, most, notes)
 
 
-def _joined(body: bytes, new: Callable[[], Any], begin: bytes, step: int, most: int) -> bytes:
+def _joined(body: bytes, new: Callable[[], Any], begin: bytes, step: int, most: int, notes: Notes) -> bytes:
     """The first bytes of all members, the second and further ones of which begin like this. step: a few bytes
     may mean gigabytes."""
     pieces, size, place = list[bytes](), 0, 0
@@ -392,6 +449,8 @@ def _joined(body: bytes, new: Callable[[], Any], begin: bytes, step: int, most: 
             size += len(pieces[-1])
             place += len(piece)
         place -= len(decompressor.unused_data)
+    if size < most and body[place:].strip(_PADDING):
+        notes[_MORE] += 1
     return b"".join(pieces)
 
 
