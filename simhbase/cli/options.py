@@ -33,6 +33,12 @@ class Option(click.Option):
         super().__init__(*args, **attributes)
         self.group = group
 
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Refuses an empty name of a file, which would be the current folder."""
+        if isinstance(self.type, click.Path) and value == "":
+            raise click.BadParameter("the name is empty", ctx, self)
+        return super().type_cast_value(ctx, value)
+
     def get_help_extra(self, ctx: click.Context) -> Any:
         """Leaves out ranges, to save space: errors name them."""
         extra = super().get_help_extra(ctx)
@@ -232,7 +238,17 @@ profile_file_option = option(
 
 
 def text_option(text: str, group: str) -> Decorator:
-    return option("--text TEXT", text, name="texts", group=group, multiple=True)
+    return option("--text TEXT", text, name="texts", group=group, multiple=True, callback=_in_utf8)
+
+
+def _in_utf8(context: click.Context, option: click.Parameter, values: Sequence[str]) -> Sequence[str]:
+    """Refuses texts with bytes that the terminal's encoding has not, as those of files are."""
+    for value in values:
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise click.BadParameter(f"not UTF-8 at character {error.start + 1}", context, option) from error
+    return values
 
 
 def fingerprint_option(text: str, group: str = "Options") -> Decorator:

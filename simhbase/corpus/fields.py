@@ -94,11 +94,6 @@ def quoted(name: str) -> bytes:
     return f'"{name}"'.encode(errors="surrogatepass")
 
 
-def is_once(part: bytes, data: bytes) -> bool:
-    """True if a part is there once: from both ends, as names come before long texts."""
-    return 0 <= data.find(part) == data.rfind(part)
-
-
 def require_one_value(data: bytes, record: dict[str, Any], name: str) -> None:
     """Raise BadInput if a field that the record has is there twice in its text."""
     steps = _steps(record, name)

@@ -11,7 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, cast, get_args
 
-from simhbase.corpus.names import FORMATS_OF_PAGES, STDIN, format_of
+from simhbase.corpus.names import FORMATS_OF_PAGES, STDIN, format_of, require_lines
 from simhbase.corpus.outputs.files import (
     STANDARD_OUTPUT,
     OutputFile,
@@ -177,6 +177,8 @@ class Inputs:
         Raises UsageError for an output that is an input, that the next run would read as an input, or that is
         named twice; OutputFailed if the folder does not exist or is not writable.
         """
+        if self.rejects:
+            require_lines(str(self.rejects), "rejects")
         inputs = [Path(given) for given in self.local if os.path.isfile(given)]  # noqa: PTH113  # never raises
         targets: set[Path] = set()
         named = [Path(path) for path in (self.rejects, *others) if path]

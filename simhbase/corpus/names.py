@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from simhbase.corpus.record import Format
+from simhbase.errors import UsageError
 
 STDIN = "-"
 SUFFIXES = (".gz", ".zst", ".bz2", ".xz")  # of compressed files
@@ -24,6 +25,9 @@ _BY_EXTENSION: dict[str, Format] = {
     ".warc": "warc",
     ".wet": "warc",  # of Common Crawl
 }
+# Of files that programs may look for, and that are not written.
+NOT_WRITTEN = (".bz2", ".xz", ".lz4", ".zip", ".7z", ".tar", ".xlsx", ".xls", ".ods", ".avro", ".orc")
+JSON_LINES_NOT = "JSON lines are written, not {}: name it .jsonl, or .jsonl.gz or .jsonl.zst"
 EXTENSIONS = tuple(_BY_EXTENSION)
 FORMATS_OF_PAGES = ("html", "warc")
 WITHOUT_FIELDS: tuple[Format, ...] = ("html", "warc", "text", "lines")
@@ -35,6 +39,13 @@ def format_of(name: str) -> Format | None:
     if path.suffix in SUFFIXES:
         path = path.with_suffix("")
     return _BY_EXTENSION.get(path.suffix)
+
+
+def require_lines(name: str, option: str | None = None) -> None:
+    """Raise UsageError if the name of a file of JSON lines promises another format."""
+    ending = PurePath(name).suffix
+    if ending.lower() in NOT_WRITTEN or format_of(name) not in (None, "jsonl"):
+        raise UsageError(f"{name}: {JSON_LINES_NOT.format(ending)}", parameter=option)
 
 
 def plain_name(name: str) -> str:

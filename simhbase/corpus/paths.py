@@ -164,6 +164,8 @@ def local_path(given: str) -> str | None:
     """The local path of an input, also given as file:///path; None for other URLs. Raises UsageError for what
     was meant as a URL: it would be taken for the name of a file, and shown with a password in it."""
     path = given.removeprefix("file://").removeprefix("local://")  # both of fsspec
+    if not path:  # as a script has whose variable is unset
+        raise UsageError("the name of an input is empty: for the current folder, say .")
     scheme, colon, _ = given.partition(":")
     is_file = given.startswith("memory://")  # of fsspec
     if colon and scheme in BACKENDS and not is_file and not os.path.lexists(given):

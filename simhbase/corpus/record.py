@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -110,6 +111,10 @@ class InputOptions:
         if self.zstd_long is not None and not 10 <= self.zstd_long <= 31:
             raise UsageError(f"must be from 10 to 31, not {self.zstd_long}", parameter="zstd_long")
         decode(b"", self.encoding)
+        if unknown := re.search(r"\{(?!file\})\w+\}", self.id_prefix):
+            raise UsageError(
+                f"{unknown[0]} stands for nothing: {{file}} is the file's name", parameter="id_prefix"
+            )
         parts = {"delimiter": self.delimiter} if self.format in (None, "csv") else {}
         if self.quoting == "backslash":
             parts["quoting"] = "\\"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from simhbase.corpus.given import GivenRows
 from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.names import require_lines
 from simhbase.corpus.outputs.unique import require_written
 from simhbase.deduplication.dates import DateOrder, DateUnit
 from simhbase.errors import UsageError
@@ -50,6 +51,8 @@ class Dedup:
             self._require_countable(self.count_field)
         if self.unique is not None:
             require_written(self.unique)
+        for option in self.files.keys() - {"unique"}:
+            require_lines(str(self.files[option]), option)
         self.inputs.require_outputs(self.unique, self.duplicates, self.evidence)
 
     @property

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.names import STDIN
+from simhbase.corpus.names import STDIN, require_lines
 from simhbase.corpus.outputs.files import plain_target
 from simhbase.corpus.outputs.unique import require_written
 from simhbase.corpus.paths import local_path
@@ -124,9 +124,9 @@ class Load:
             raise UsageError("applies to unique-only loads", parameter="min_similarity")
         if self.name is not None:
             require_name(self.name)
-        for option in WITH_RECORDS:
+        for option in OF_DOCUMENTS:
             if path := self.files[option]:
-                require_written(path, option)
+                (require_written if option in WITH_RECORDS else require_lines)(str(path), option)
         self.inputs.check_outputs(*(self.files[option] for option in OF_DOCUMENTS))
         if self.name is not None and not self.can_be_resumed:
             raise UsageError(

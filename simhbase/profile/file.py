@@ -41,7 +41,14 @@ def chosen_parameters(profile: str | None, settings: Iterable[str] = ()) -> dict
     """Parameters of a preset or profile file, overridden by settings such as "k=6". Raises as
     `read_parameters`."""
     given = {} if profile is None else dict(read_parameters(profile))
-    return given | dict(map(_setting, settings))
+    set_to = dict[str, object]()
+    for name, value in map(_setting, settings):
+        if name in set_to:
+            raise UsageError(
+                f"{name!r} is set twice: which value counts is not certain", parameter="settings"
+            )
+        set_to[name] = value
+    return given | set_to
 
 
 def _setting(text: str) -> tuple[str, object]:

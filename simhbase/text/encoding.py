@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
+
 from simhbase.errors import BadInput, UsageError
+
+# What Python calls encodings, too: names of hosts, and literals of programs.
+_OF_PROGRAMS = frozenset(["idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined"])
 
 
 def decode(data: bytes, encoding: str = "utf-8") -> str:
@@ -13,6 +18,8 @@ def decode(data: bytes, encoding: str = "utf-8") -> str:
     """
     encoding = "utf-8" if encoding == "auto" else encoding
     try:
+        if not data and codecs.lookup(encoding).name in _OF_PROGRAMS:
+            raise LookupError
         # Decoding no bytes succeeds for any encoding, so unknown ones are found by decoding others.
         return (
             data.decode(encoding).removeprefix("\ufeff") if data else b"aaaa".decode(encoding, "ignore")[:0]

@@ -634,3 +634,30 @@ def test_a_store_s_url_in_a_wrong_place_is_shown_without_its_password(arguments,
     assert done.returncode == 2
     assert b"hunter" not in done.stdout + done.stderr
     assert b"postgres://bob@h/db" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["dedup", ""], "the name of an input is empty"),
+        (["load", *STORE, "file://"], "the name of an input is empty"),
+        (["dedup", "a.jsonl", "--unique", ""], "the name is empty"),
+        (["dedup", "a.jsonl", "--unique", "u.jsonl.bz2"], "u.jsonl.bz2: JSON lines are written, not .bz2"),
+        (["dedup", "a.jsonl", "--duplicates", "d.csv"], "JSON lines are written, not .csv"),
+        (["load", *STORE, "a.jsonl", "--new", "n.xlsx"], "not .xlsx"),
+        (["fingerprint", "a.jsonl", "--rejects", "r.parquet"], "JSON lines are written, not .parquet"),
+        (["load", "--store", "rocksdb://s.db", "a.jsonl"], "two slashes name a host"),
+        (["load", *STORE, "--encoding", "punycode", "a.jsonl"], "no text encoding 'punycode'"),
+        (["load", *STORE, "--encoding", "unicode_escape", "a.jsonl"], "no text encoding"),
+        (["load", *STORE, "--id-prefix", "{name}/", "a.jsonl"], "{name} stands for nothing"),
+        (["load", *STORE, "--set", "k=2", "--set", "k=3", "a.jsonl"], "'k' is set twice"),
+        (["find", *STORE, "--text", b"abc \xff"], "not UTF-8 at character 5"),
+    ],
+)
+def test_what_is_not_certain_is_refused_before_anything_is_read(arguments, reason, tmp_path):
+    documents(tmp_path / "a.jsonl", texts(1))
+    command = [*map(os.fsencode, COMMAND), *map(os.fsencode, arguments)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, timeout=120)
+    assert done.returncode == 2, done.stderr
+    assert reason in done.stderr.decode()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePath
 
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.names import SUFFIXES, WITHOUT_FIELDS, format_of
+from simhbase.corpus.names import JSON_LINES_NOT, NOT_WRITTEN, SUFFIXES, WITHOUT_FIELDS, format_of
 from simhbase.corpus.outputs.csv import csv_form
 from simhbase.corpus.outputs.files import (
     LINES,
@@ -32,9 +32,11 @@ _NOT_WRITTEN = {"text": "plain text", "html": "HTML", "warc": "WARC", "arrow": "
 
 
 def require_written(unique: str | Path, option: str = "unique") -> None:
-    """Raise UsageError if the name of a file of unique documents has the ending of a format that cannot be
+    """Raise UsageError if the name of a file of unique documents has the ending of a format that is not
     written, or of Parquet if that is unavailable."""
-    file_format = format_of(Path(unique).name)
+    file_format, ending = format_of(Path(unique).name), PurePath(unique).suffix
+    if ending.lower() in NOT_WRITTEN:
+        raise UsageError(f"{unique}: {JSON_LINES_NOT.format(ending)}", parameter=option)
     if file_format in _NOT_WRITTEN:
         raise UsageError(
             f"{unique}: JSON lines, rows (.csv, .tsv) and Parquet are written, not "

@@ -13,6 +13,7 @@ parent's log. So a store opened before a fork refuses to work in the child.
 
 from __future__ import annotations
 
+import re
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,12 @@ class RocksBackend(Backend):
         path, _, _ = self.url.removeprefix("rocksdb:").partition("?")
         if not path:
             raise UsageError(f"no store {self.url!r}: give its folder, e.g. rocksdb:simhbase.db")
+        if re.match("//[^/]", path):
+            name = path.lstrip("/")
+            raise UsageError(
+                f"no store {self.url!r}: two slashes name a host, and this is a folder: rocksdb:{name} is "
+                f"below the current one, rocksdb:/{name} begins at the root"
+            )
         # Shells do not expand a tilde after a scheme. Absolute, as the working folder may change.
         self.folder = Path(path).expanduser().absolute()
         try:
