@@ -259,6 +259,26 @@ def test_postgresql_waits_for_no_pipe(name: str, tmp_path: Path) -> None:
         "service=nowhere",
     ],
 )
-def test_a_wrong_value_of_an_option_of_libpq_is_not_waited_with(option: str) -> None:
-    with pytest.raises(UsageError, match="Correct the options in the URL"):
-        open_store(f"postgresql://127.0.0.1:1/x?timeout=600&{option}", "read")
+def test_a_wrong_value_of_an_option_of_libpq_is_refused(option: str) -> None:
+    with pytest.raises(UsageError, match=r"^postgresql://.*: \w"):
+        postgresql.parse(f"postgresql://nowhere.example/x?{option}")
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "h/x?sslmode=verify-full&sslrootcert=system&keepalives_idle=-1",
+        "a,b:2,c/x?target_session_attrs=read-write&load_balance_hosts=random",
+        "a:1,b:2/x",
+        "/x?host=/var/run/postgresql",
+        "h/x?hostaddr=192.0.2.1&connect_timeout=5",
+        "/x",
+        "",
+    ],
+)
+def test_what_libpq_takes_is_taken(rest: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    postgresql.parse(f"postgresql://{rest}")
+    monkeypatch.setenv("PGHOST", "a,b")
+    monkeypatch.setenv("PGHOSTADDR", "192.0.2.1,192.0.2.2")
+    monkeypatch.setenv("PGPORT", "1")
+    postgresql.parse(f"postgresql://{rest}")

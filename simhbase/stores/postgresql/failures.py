@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import psycopg
 
-from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, StoreUnreachable, TablesMissing, UsageError
+from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, StoreUnreachable, TablesMissing
 from simhbase.stores.postgresql.url import Address
 
 # Who refuses a connection says why in words only; these reasons pass.
@@ -41,11 +40,6 @@ _PASSING = (
 )
 # Of TLS: these do not pass.
 _INSECURE = ("does not support SSL", "certificate")
-# Of libpq and psycopg, before they ask the server, or about an option of its socket.
-_WRONG_VALUE = re.compile(
-    r"(connection is bad: )?(invalid |weak sslmode |could not match \d+ |definition of service "
-    r"|bad value for |connection to server .{1,300} failed: invalid integer value )"
-)
 # Of PgBouncer, where it gives each statement to another session.
 _PER_STATEMENT = "statement pooling"
 _POOLING = "Use session pooling (PgBouncer: pool_mode = session)"
@@ -90,11 +84,6 @@ def translated(error: psycopg.Error, doing: str, address: Address) -> SimhbaseEr
     if _PER_STATEMENT in said:
         return StoreFailed(
             f"{doing}: the connection pooler refuses transactions ({said}). {_POOLING}, or transactions"
-        )
-    if error.sqlstate is None and _WRONG_VALUE.match(said):
-        reason = said.removeprefix("connection is bad: ")
-        return UsageError(
-            f"{doing}: {reason}. Correct the options in the URL, or libpq's variables (PGSSLMODE, ...)"
         )
     # libpq's own errors have no state; in a pipeline psycopg makes a DatabaseError of them.
     if error.sqlstate is None and (

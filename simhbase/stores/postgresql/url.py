@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from psycopg import ProgrammingError
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import PGconn
 
 from simhbase.errors import UsageError
 from simhbase.model.urls import redacted
@@ -22,6 +23,16 @@ from simhbase.stores.options import (
 
 FORM = "postgresql://[USER@]HOST[:PORT]/DATABASE?schema=NAME&connections=8&timeout=60"
 DEFAULT_SCHEMA = "simhbase"
+# libpq looks at them only when it connects, and psycopg at the first one.
+_NUMBERS = (
+    "connect_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_count",
+    "tcp_user_timeout",
+)
+_NO_SERVER = "/dev/null"  # as a folder of sockets, in which there can be none
 _QUOTED = re.compile(r'(?<!query parameter): ".*"$')  # libpq quotes the URL, or a value of it
 _FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _OWN = re.compile(r"(?:-c\s*|--)([^\s=.]+\.[^\s=]+)=")
@@ -72,6 +83,8 @@ def parse(url: str) -> Address:
         # libpq would wait for the writer of a pipe. A name of no file is its own affair, such as "system".
         if Path(path := str(server.get(name, ""))).is_fifo():
             raise UsageError(f"{redacted(url)}: {name}={path} is a pipe, and no file")
+    if (wrong := _wrong_value(server)) is not None:
+        raise UsageError(f"{redacted(url)}: {wrong}")
     waiting = {
         "application_name": "simhbase",
         "client_encoding": "UTF8",
@@ -83,3 +96,22 @@ def parse(url: str) -> Address:
         "tcp_user_timeout": int(timeout * 1000),
     }
     return Address(url, schema, connections, timeout, waiting | server)
+
+
+def _wrong_value(server: dict[str, Any]) -> str | None:
+    """What is wrong with the values of libpq's options, None for nothing: libpq looks at them before it
+    connects, here to no server."""
+    for name in _NUMBERS:
+        if not re.fullmatch("-?[0-9]+", str(server.get(name, "0"))):
+            return f"{name}={server[name]} is not a number"
+    named = server.get("host") or server.get("hostaddr")
+    nowhere = {"host": _NO_SERVER, "port": "1"}  # instead of those of its variables
+    if named:  # as many as there are ports
+        nowhere = {"host": ",".join([_NO_SERVER] * len(named.split(",")))}
+    # With a password it looks for none in a file.
+    tried = PGconn.connect_start(
+        make_conninfo("", **server | nowhere | {"hostaddr": "", "password": "-"}).encode()
+    )
+    said = tried.error_message.decode(errors="replace").strip()
+    tried.finish()
+    return None if f"{_NO_SERVER}/" in said else said  # in any language
