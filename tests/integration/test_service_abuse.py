@@ -156,7 +156,7 @@ def await_logged(service: Service, text: str) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (None, "cannot be read"),
+        (None, "cannot read the token file"),
         ("", "has no tokens"),
         ("# nothing\n", "has no tokens"),
         ("admin 0123456789abcdef\n", "line 1: must be 'read TOKEN', 'write TOKEN' or 'metrics TOKEN'"),
