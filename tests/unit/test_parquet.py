@@ -392,6 +392,27 @@ def test_rows_that_share_a_text_are_read_up_to_a_multiple_of_the_files_bytes(tmp
     )
 
 
+@pytest.mark.parametrize(("compression", "most"), [("zstd", 32 << 20), (None, None)])
+def test_rows_that_share_a_text_have_a_fixed_limit_beyond_a_hundred_times_the_file(
+    tmp_path, monkeypatch, compression, most
+):
+    """2.7 MB of a file were 400 GB of texts, of which 87 GB were read."""
+    monkeypatch.setattr(parquet_input, "MAX_RECORD_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet_input, "MOST_SHARED", 32 << 20)
+    words = "some words " * 90_000
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 100, pa.int32()), pa.array([words]))
+    columns = {"id": list(map(str, range(100))), "text": shared, "more": ["x" * 20_000] * 100}
+    path = table(tmp_path / "x.parquet", columns, compression=compression, use_dictionary=["text"])
+    with path.open("rb") as file:
+        *items, last = parquet_records(Source("x", "x"), file, InputOptions(max_record_bytes=1 << 20), print)
+    if most is None:  # the file is large
+        assert len(items) == 99
+        assert isinstance(last, Raw)
+    else:
+        assert most < len(items) * len(words) < most + 16 * len(words)  # a batch more
+        assert "33,554,432 are allowed for so few bytes of a file" in last.reason
+
+
 def test_a_page_that_takes_much_memory_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_input, "MAX_RECORD_BYTES", 1 << 20)
     columns = {"id": ["a"], "text": ["x" * 20_000_000]}

@@ -45,7 +45,10 @@ FEW_ROWS = 16  # read at once where not all sizes are known
 BATCH_BYTES = 128 << 20  # of the pages that the rows of a batch are in, and of their copies of shared values
 MOST_RATIO = 100  # of bytes in memory to bytes in the file; texts have 3 to 20
 # Of bytes of all rows to bytes of the file, as rows may share values without limit. zstd reaches 32,000.
+# Beyond MOST_RATIO rows have at most MOST_SHARED bytes: to read and fingerprint them takes a minute of
+# processor time, and 87 GB of a file of 2.7 MB would take twenty.
 MOST_SHARED_RATIO = 1 << 15
+MOST_SHARED = 4 << 30
 _ROW_BYTES, _VALUE_BYTES = 64, 8  # at least, of each row, and of each value
 _SHARED = (
     "its rows share values, and those so far have {:,} bytes; {:,} are allowed for so few bytes of a file. "
@@ -64,6 +67,12 @@ def is_columnar(head: bytes) -> bool:
 def _most_bytes(options: InputOptions) -> int:
     """Bytes of rows that any file may have, however small it is."""
     return FEW_ROWS * max(options.max_record_bytes, MAX_RECORD_BYTES)
+
+
+def _most_of_all(size: int, options: InputOptions) -> int:
+    """Bytes that all rows of a file of this size may have."""
+    shared = min(MOST_SHARED_RATIO * size, MOST_SHARED)
+    return max(_most_bytes(options), shared, MOST_RATIO * size)
 
 
 def _opened(file: RawIOBase, options: InputOptions) -> _Parquet | _ArrowFile:
@@ -292,7 +301,7 @@ def parquet_records(
     row, read = 0, 0
     detected = DetectedEncoding(lambda found: note(f"{source.name}: its texts are {found}"))
     try:
-        most = max(_most_bytes(options), MOST_SHARED_RATIO * file.seek(0, SEEK_END))
+        most = _most_of_all(file.seek(0, SEEK_END), options)
         file.seek(0)
         table = _opened(file, options)
         columns = _Columns.of(table.schema_arrow, options)
