@@ -489,6 +489,11 @@ CHUNKED = {"Transfer_Encoding": "chunked"}
             "answers have not the Transfer-Encoding that they name, and were read as they are: 1",
         ),
         (b"3\r\none\r\n0\r\n\r\n", CHUNKED, None),
+        (
+            b"one",
+            {"Content_Length": "0x3"},
+            "answers have a Content-Length that is no number, and were read to their ends: 1",
+        ),
         (b"3\r\none\r\n00\r\nExpires: 0\r\n\r\n", CHUNKED, None),
         (
             b"3\r\none\r\n0\r\n\r\nmore",
@@ -507,7 +512,7 @@ CHUNKED = {"Transfer_Encoding": "chunked"}
             "answers have more bytes behind their end, which were not read: 1",
         ),
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_what_is_not_read_of_a_body_is_counted(tmp_path, body, headers, note):
     archive = Archive().answer("http://x/1", body, "text/plain", **headers)

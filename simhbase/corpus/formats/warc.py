@@ -353,9 +353,11 @@ def _content(answer: WarcRecord, size: int, most: int, notes: Notes) -> bytes:
     declared = answer.http_headers.get("Content-Length") or ""
     if _is_chunked(answer):
         body = _dechunked(body, notes)
-    elif _LENGTH.fullmatch(declared) and len(body) < int(declared):
+    elif declared and not _LENGTH.fullmatch(declared):
+        notes["answers have a Content-Length that is no number, and were read to their ends"] += 1
+    elif declared and len(body) < int(declared):
         raise BadInput(f"its content ends in the middle: {len(body):,} bytes of {int(declared):,}")
-    elif _LENGTH.fullmatch(declared) and len(body) > int(declared):
+    elif declared and len(body) > int(declared):
         notes["answers are longer than their Content-Length, and were read to their ends"] += 1
     codings = (answer.http_headers.get("Content-Encoding") or "").lower().split(",")
     if len(codings) > _MOST_CODINGS:
