@@ -5,7 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -22,7 +22,8 @@ from simhbase.index.rows import Entry
 from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.model.values import Lookup, Query
 from simhbase.stores import create_store, open_store
-from simhbase.stores.base import Changes, Store
+from simhbase.stores.base import Changes, NearRows, Store
+from simhbase.stores.memory import MemoryStore
 from simhbase.stores.rocksdb import database
 from simhbase.stores.rocksdb.store import RocksStore
 from tests.command_line import environment
@@ -54,9 +55,9 @@ def batch(ids: list[str], *values: int) -> DocumentBatch:
 
 
 class Wrapped:
-    """A store in which some calls are others."""
+    """A store or table in which some calls are others."""
 
-    def __init__(self, store: Store, **calls: Callable[..., object]) -> None:
+    def __init__(self, store: object, **calls: Callable[..., object]) -> None:
         self._store = store
         self.__dict__.update(calls)
 
@@ -74,14 +75,24 @@ def watch(store: Store, before_scan: Callable[[], object]) -> None:
         return real(*args, **kwargs)
 
     listings.scan = scan
-    if isinstance(store, RocksStore):  # of one text it reads all in one step
-        listed = store.database._listed
+    if isinstance(store, RocksStore):  # of one text the core reads them, by an iterator that it asks for then
+        table = store.database.families["fingerprints"]
 
-        def noted(*args: Any) -> object:
+        def opened(*args: Any) -> object:
             before_scan()
-            return listed(*args)
+            return table.iter(*args)
 
-        store.database._listed = noted  # type: ignore[method-assign]
+        store.database.families["fingerprints"] = cast(Any, Wrapped(table, iter=opened))
+    if isinstance(
+        store, MemoryStore
+    ):  # of one text the core reads all in one step, that nothing comes between
+        near = store.near
+
+        def later(*args: Any) -> NearRows:
+            before_scan()
+            return near(*args)
+
+        store.near = later  # type: ignore[method-assign]
 
 
 def once(event: Callable[[], object]) -> Callable[[], object]:
