@@ -193,14 +193,16 @@ def test_a_failover_to_an_empty_server_is_said(own: Redis) -> None:
                 index.find_fingerprints(VALUES[:1])
 
 
-def test_a_lookup_takes_two_trips(redis: Redis, url: str) -> None:
-    """The state of the tables is read in the same trips as drawers and listings."""
+@pytest.mark.parametrize(("value", "trips"), [(VALUES[0], 1), (VALUES[0] ^ 1, 2)], ids=["equal", "near"])
+def test_a_lookup_takes_two_trips_at_most(redis: Redis, url: str, value: int, trips: int) -> None:
+    """What an equal fingerprint lists is asked for with the drawers, what near ones list after them. The
+    state of the tables is read in the same trips."""
     with Relay((LOCALHOST, redis.port)) as relay, open_index(redis.through(relay, "lost")) as index:
-        index.find_fingerprints(VALUES[:1])
+        index.find_fingerprints([value])
         before = relay.turns
-        (found,) = index.find_fingerprints(VALUES[:1])
+        (found,) = index.find_fingerprints([value])
         assert [match.id for match in found.matches] == ["d0"]
-        assert relay.turns - before == 2
+        assert relay.turns - before == trips
 
 
 # Some keys are gone

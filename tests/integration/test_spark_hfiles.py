@@ -230,7 +230,7 @@ def test_rows_that_are_old_or_of_other_tables_are_not_loaded(made, tmp_path, cha
 def test_files_that_cross_a_border_of_regions_are_not_loaded(made, tmp_path):
     url, _, manifest = made
     (file, *others), table = manifest.tables["index"].files, manifest.tables["index"]
-    crossing = replace(file, samples=(b"\0", *file.samples[1:-1], b"\xff" * 13))
+    crossing = replace(file, samples=(b"\0" * 13, *file.samples[1:-1], b"\xff" * 13))
     tables = {"index": replace(table, files=(crossing, *others))}
     (tmp_path / MANIFEST).write_bytes(replace(manifest, tables=tables).encode())
     with pytest.raises(StoreFailed, match=r"regions of spark_index were split .* make them again"):
