@@ -27,6 +27,7 @@ TYPE_NAMES: Mapping[type, str] = {
 
 _MOST_DIGITS = 4300  # that Python converts to an integer
 _SPACE = re.compile("[ \t\r\n\v\f\x1e\ufeff]*")  # around an object; RFC 7464 begins each with 1e
+ESCAPED = b"\\u00"  # begins a character of nearly all names, if it is escaped, which needs not be
 EXACT = 2.0**53  # orjson gives integers beyond 64 bits as floats, which are inexact from here on
 
 
@@ -54,6 +55,15 @@ def json_value(text: str | bytes) -> Any:
 def exact_json_value(text: str | bytes) -> Any:
     """As `json_value`, but integers beyond 64 bits are exact. Raises ValueError, RecursionError."""
     return _DECODER.decode(text if isinstance(text, str) else text.decode())
+
+
+def exact_object(data: bytes) -> dict[str, Any]:
+    """The object of a line that `json_value` reads, with exact integers. Raises BadInput for deep nesting."""
+    try:
+        found: dict[str, Any] = exact_json_value(data)
+    except RecursionError as error:
+        raise BadInput("its values are nested too deeply to tell which of its fields count") from error
+    return found
 
 
 def joined_objects(text: str) -> Iterator[str]:
@@ -97,9 +107,10 @@ def quoted(name: str) -> bytes:
 def require_one_value(data: bytes, record: dict[str, Any], name: str) -> None:
     """Raise BadInput if a field that the record has is there twice in its text."""
     steps = _steps(record, name)
-    if sum(data.count(quoted(step)) for step in dict.fromkeys(steps)) == len(steps):
+    is_escaped = ESCAPED in data  # then a name may be there in two forms
+    if not is_escaped and sum(data.count(quoted(step)) for step in dict.fromkeys(steps)) == len(steps):
         return  # as nearly always: each name is there once
-    value = exact_json_value(data)
+    value: Any = exact_object(data)
     for step in steps:
         if isinstance(value, _WithRepeats) and step in value.repeated:
             raise BadInput(f"field {name!r} is there twice: which value counts is not certain")

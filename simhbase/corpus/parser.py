@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import orjson
 
 from simhbase.corpus.fields import (
+    ESCAPED,
     EXACT,
     TYPE_NAMES,
-    exact_json_value,
+    exact_object,
     field_of,
     has_field,
     joined_objects,
@@ -268,13 +269,14 @@ class _Object(NamedTuple):
 
     def get(self, name: str, hint: str) -> Any:
         """The value of a field; an integer of any length is exact. Raises BadInput."""
-        named = quoted(name)
+        named, data = quoted(name), self.data
         # As nearly always: it is there once. Looked for from both ends, as names come before long texts.
-        if name in self.fields and 0 <= self.data.find(named) == self.data.rfind(named):
+        is_once = 0 <= data.find(named) == data.rfind(named) and not (b"\\" in data and ESCAPED in data)
+        if is_once and name in self.fields:
             value = self.fields[name]
         else:
             value = field_of(self.fields, name, hint)
-            require_one_value(self.data, self.fields, name)
+            require_one_value(data, self.fields, name)
         if isinstance(value, float) and abs(value) >= EXACT:
-            return field_of(exact_json_value(self.data), name, hint)
+            return field_of(exact_object(data), name, hint)
         return value

@@ -10,7 +10,7 @@ import pytest
 
 import simhbase
 from simhbase.corpus.fields import joined_objects
-from simhbase.corpus.record import Record, SourceReject
+from simhbase.corpus.record import Record, Reject, SourceReject
 from tests.command_line import read_lines, result, run, texts
 from tests.reading import read, rejects, write
 
@@ -107,6 +107,8 @@ def test_integers_of_any_length_are_exact(tmp_path):
         ('{"id": 1, "text": "a", "text": "b"}', "text"),
         ('{"id": 1, "text": "a", "text" : "a"}', "text"),
         ('{"id": 1, "id": 2, "text": "a"}', "id"),
+        (r'{"id": 1, "\u0069d": 2, "text": "a"}', "id"),
+        (r'{"id": 1, "text": "a", "t\u0065xt": "b"}', "text"),
         ('{"id": 1, "text": "a", "day": 1, "day": 2}', "day"),
         ('{"id": 1, "text": "a", "kind": "x", "kind": "y"}', "kind"),
         ('{"id": 1, "text": "\\ud800", "text": NaN}', "text"),
@@ -119,6 +121,14 @@ def test_a_record_with_two_values_of_a_field_that_is_asked_for_is_rejected(tmp_p
     tags = (("k", "kind"),) if repeated == "kind" else (("s", "meta.site"),) if "meta" in line else ()
     (item,) = read(path, value_field="day", tag_fields=tags)
     assert item.reason == f"field {repeated!r} is there twice: which value counts is not certain"
+
+
+def test_escaped_names_and_texts_are_read_and_deep_values_are_rejects_at_most(tmp_path):
+    deep = '{"id": "c", "text": "\\u0041", "x": ' + "[" * 1000 + "]" * 1000 + "}"
+    lines = [r'{"\u0069d": "a", "text": "\u00e9t\u00e9"}', '{"id": "b", "text": "b"}', deep]
+    first, second, last = read(write(tmp_path / "x.jsonl", "\n".join(lines).encode()))
+    assert (first.id, first.text, second.id) == ("a", "été", "b")
+    assert isinstance(last, Record | Reject)
 
 
 @pytest.mark.parametrize(
