@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -27,7 +27,6 @@ TYPE_NAMES: Mapping[type, str] = {
 
 _MOST_DIGITS = 4300  # that Python converts to an integer
 _SPACE = re.compile("[ \t\r\n\v\f\x1e\ufeff]*")  # around an object; RFC 7464 begins each with 1e
-ESCAPED = b"\\u00"  # begins a character of nearly all names, if it is escaped, which needs not be
 EXACT = 2.0**53  # orjson gives integers beyond 64 bits as floats, which are inexact from here on
 
 
@@ -98,17 +97,31 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(strict=False, parse_int=_integer, object_pairs_hook=_object)
 
 
+class Forms(NamedTuple):
+    """How a name is in JSON texts. quoted: as it is nearly always; escape: what escapes of its characters
+    begin with; escaped: finds them. Another form of the name has one."""
+
+    quoted: bytes
+    escape: bytes
+    escaped: re.Pattern[bytes]
+
+
 @lru_cache
-def quoted(name: str) -> bytes:
-    """A name as it is nearly always in JSON texts."""
-    return f'"{name}"'.encode(errors="surrogatepass")
+def forms(name: str) -> Forms:
+    digits = name.encode("utf-16-be", "surrogatepass").hex()
+    codes = {digits[place : place + 4] for place in range(0, len(digits), 4)}
+    escape = r"\u00" if name.isascii() else r"\u"
+    endings = "|".join(sorted(code.removeprefix(escape[2:]) for code in codes)) or "(?!)"
+    escaped = re.compile(f"{re.escape(escape)}(?:{endings})".encode(), re.IGNORECASE)
+    return Forms(f'"{name}"'.encode(errors="surrogatepass"), escape.encode(), escaped)
 
 
 def require_one_value(data: bytes, record: dict[str, Any], name: str) -> None:
     """Raise BadInput if a field that the record has is there twice in its text."""
     steps = _steps(record, name)
-    is_escaped = ESCAPED in data  # then a name may be there in two forms
-    if not is_escaped and sum(data.count(quoted(step)) for step in dict.fromkeys(steps)) == len(steps):
+    known = [forms(step) for step in dict.fromkeys(steps)]
+    is_escaped = any(each.escaped.search(data) for each in known)
+    if not is_escaped and sum(data.count(each.quoted) for each in known) == len(steps):
         return  # as nearly always: each name is there once
     value: Any = exact_object(data)
     for step in steps:

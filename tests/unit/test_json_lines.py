@@ -108,6 +108,8 @@ def test_integers_of_any_length_are_exact(tmp_path):
         ('{"id": 1, "text": "a", "text" : "a"}', "text"),
         ('{"id": 1, "id": 2, "text": "a"}', "id"),
         (r'{"id": 1, "\u0069d": 2, "text": "a"}', "id"),
+        (r'{"id": 1, "\u0069\u0064": 2, "text": "\u4e2d"}', "id"),
+        (r'{"id": 1, "text": "a", "tex\u0074": "b"}', "text"),
         (r'{"id": 1, "text": "a", "t\u0065xt": "b"}', "text"),
         ('{"id": 1, "text": "a", "day": 1, "day": 2}', "day"),
         ('{"id": 1, "text": "a", "kind": "x", "kind": "y"}', "kind"),

@@ -282,8 +282,8 @@ def _http_answer(headers: Mapping[str, str], block: bytes) -> WarcRecord | None:
 
 
 def _hides_record(answer: WarcRecord | None, block: bytes) -> bool:
-    """True if a whole record lies behind what a web server says to be its answer, or in a block of which
-    nobody says where it ends.
+    """True if a whole record lies behind the end of a web server's answer, or anywhere in a block whose end
+    nothing states.
 
     Such records are not read: a server that does not say where its answer ends could forge those of others.
     """
