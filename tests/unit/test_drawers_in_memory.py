@@ -4,9 +4,10 @@ from threading import Event
 import numpy as np
 import pytest
 
-from simhbase._core import Drawers, SortedDrawers
+from simhbase._core import Drawers, Records, SortedDrawers, near_in_memory
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import PREFIX_BYTES, encode, probes, probes_of
+from simhbase.stores.base import Cell, NearLimits
 
 LAYOUT = layout("5x2")
 ROUNDS = 30
@@ -25,7 +26,8 @@ def test_the_core_names_the_drawers_of_one_fingerprint_as_arrays_do(name):
 
 
 def test_threads_add_remove_and_look_up_at_the_same_time():
-    drawers, is_done = Drawers(), Event()
+    drawers, nothing, is_done = Drawers(), Records(Cell), Event()
+    limits = NearLimits(3, None, 1)
     kept = encode(values(0), LAYOUT)
     drawers.add(kept)
 
@@ -41,7 +43,8 @@ def test_threads_add_remove_and_look_up_at_the_same_time():
         prefixes = np.ascontiguousarray(kept[:, 0, :PREFIX_BYTES])
         while not is_done.is_set():
             for value in values(0)[:20].tolist():
-                bits, *_ = drawers.near(value, probes_of(value, LAYOUT), 3, None)
+                named = probes_of(value, LAYOUT)
+                (bits, *_), *_ = near_in_memory(drawers, nothing, nothing, value, named, limits)
                 assert bits[value] == 0
             lengths, fingerprints, _ = drawers.read(prefixes, 0, None, 1 << 20)
             assert np.frombuffer(lengths, np.int64).sum() == len(fingerprints) // 8 >= len(prefixes)
