@@ -511,8 +511,20 @@ CHUNKED = {"Transfer_Encoding": "chunked"}
             {"Content_Encoding": "deflate"},
             "answers have more bytes behind their end, which were not read: 1",
         ),
+        (
+            brotli.compress(b"one") + b"more",
+            {"Content_Encoding": "br"},
+            "answers have more bytes behind their end, which were not read: 1",
+        ),
+        (brotli.compress(b"one") + b"\r\n", {"Content_Encoding": "br"}, None),
+        (
+            zstandard.compress(b"one") + b"more",
+            {"Content_Encoding": "zstd"},
+            "answers have more bytes behind their end, which were not read: 1",
+        ),
+        (gzip.compress(b"one", mtime=0), {"Transfer_Encoding": "gzip"}, None),
     ],
-    ids=range(8),
+    ids=range(12),
 )
 def test_what_is_not_read_of_a_body_is_counted(tmp_path, body, headers, note):
     archive = Archive().answer("http://x/1", body, "text/plain", **headers)
@@ -539,6 +551,7 @@ def record(
         (b"two", b""),
         (b"3\r\ntwo\r\n0\r\n\r\n", b"Transfer-Encoding: chunked\r\n"),
         (b"two", b"Transfer-Encoding: chunked\r\n"),
+        (b"two", b"Content-Length: 7\r\n"),  # with the line ends behind the record
     ],
 )
 @pytest.mark.parametrize("hidden", [1, 2])
@@ -556,6 +569,88 @@ def test_a_record_that_covers_others_is_rejected(tmp_path, kind, body, http, hid
     assert rejects(items) == [(2, "http://x/2", reason)]
     kept = [item.id for item in items if isinstance(item, Record)]
     assert kept == ["http://x/1", *(f"http://x/{number}" for number in range(3 + hidden, 6))]
+
+
+def test_a_record_that_begins_with_another_is_rejected(tmp_path):
+    other = record("http://x/2", b"two")
+    head = b"WARC/1.0\r\nWARC-Type: resource\r\nWARC-Target-URI: x\r\nContent-Type: image/png\r\n"
+    data = b"%bContent-Length: %d\r\n\r\n%b\r\n\r\n" % (head, len(other), other)
+    ((_, name, reason),) = rejects(read(write(tmp_path / "x.warc", data)))
+    assert (name, reason) == ("x", "its length is wrong: it covers other records, which are not read")
+
+
+@pytest.mark.parametrize("kind", [b"text/plain", b"image/png"])
+@pytest.mark.parametrize("before", [0, 70_000, 140_000, 140_000 - 400])
+def test_a_record_that_is_too_large_to_be_held_is_searched_for_others_to_its_end(tmp_path, kind, before):
+    """Those behind the end that the server stated; within what it sent they are text."""
+    body, behind = b"x" * before, b"\r\n" + record("http://x/3", b"three") + b"y" * 150_000
+    for said in (before, before + len(behind)):
+        http = b"Content-Length: %d\r\n" % said
+        data = record("http://x/1", b"one") + record("http://x/2", body + behind, 0, kind, http)
+        items = read(write(tmp_path / "x.warc", data), max_record_bytes=1000)
+        reasons = [reason for _, _, reason in rejects(items)]
+        covers = "its length is wrong: it covers other records, which are not read" in reasons
+        assert covers == (said == before)
+        assert len(reasons) == (covers or kind == b"text/plain")
+
+
+@pytest.mark.parametrize(
+    ("repeated", "shown"),
+    [
+        (
+            b"WARC-Target-URI: http://x/other",
+            "WARC-Target-URI is there with several values: http://x/b, htt",
+        ),
+        (b"warc-type: request", "WARC-Type is there with several values: response, request"),
+        (b"Content-Type: text/plain", "Content-Type is there with several values: text/plain, ap"),
+        (b"WARC-Type: response", None),
+        (b"WARC-Concurrent-To: <urn:a>\r\nWARC-Concurrent-To: <urn:b>", None),
+    ],
+)
+def test_a_header_of_a_record_with_several_values_is_rejected(tmp_path, repeated, shown):
+    address = b"WARC-Target-URI: http://x/b\r\n"
+    data = three().data.replace(address, address + repeated + b"\r\n")
+    items = read(write(tmp_path / "x.warc", data))
+    assert sum(isinstance(item, Record) for item in items) == (2 if shown else 3)
+    assert [reason.startswith(f"its header {shown}") for _, _, reason in rejects(items)] == [True][
+        : bool(shown)
+    ]
+
+
+def test_headers_of_a_record_that_are_too_large_are_told(tmp_path):
+    """What is behind the limit was taken for the text."""
+    long = b"".join(b"A%d: %b\r\n" % (number, b"x" * 1000) for number in range(70))
+    head = b"WARC/1.0\r\nWARC-Type: resource\r\nContent-Type: text/plain\r\nWARC-Target-URI: y\r\n"
+    bad = head + b"Content-Length: 9000\r\n" + long + b"\r\n" + b"a" * 9000 + b"\r\n\r\n"
+    items = read(write(tmp_path / "x.warc", bad + three().data))
+    assert sum(isinstance(item, Record) for item in items) == 3
+    ((_, _, reason),) = rejects(items)
+    assert reason.startswith("its headers have more than 65,536 bytes")
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (["text/plain", "text/html"], None),
+        (["text/html", "image/png"], None),
+        (["text/plain; charset=gbk", "text/plain; charset=big5"], None),
+        (["text/plain", "text/plain; charset=gbk"], "文"),
+        (["Text/Plain; charset=gb2312", "text/plain;charset=GBK"], "文"),
+    ],
+)
+def test_several_types_of_an_answer_are_rejected_where_they_differ(tmp_path, values, text):
+    http = "".join(f"Content-Type: {value}\r\n" for value in values).encode()
+    answer = b"HTTP/1.1 200 OK\r\n%b\r\n%b" % (http, "文".encode("gbk"))
+    head = b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://x/1\r\n"
+    items = read(
+        write(tmp_path / "x.warc", b"%bContent-Length: %d\r\n\r\n%b\r\n\r\n" % (head, len(answer), answer))
+    )
+    if text:
+        assert texts(items) == [("http://x/1", text)]
+        return
+    ((_, name, reason),) = rejects(items)
+    assert name == "http://x/1"
+    assert reason == f"its server names several types (Content-Type): {', '.join(values)}"
 
 
 @pytest.mark.parametrize("more", [0, 4])  # with the line ends behind the last record or without

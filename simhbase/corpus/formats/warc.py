@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import BytesIO
@@ -40,13 +40,18 @@ _ZSTD_WINDOW = 8 << 20  # what servers may use (RFC 9659)
 _MOST_CODINGS = 5
 _CHUNK = re.compile(rb"([0-9a-fA-F]++)[ \t]*(?:;[^\r\n]*)?\r\n")
 _TRAILER = re.compile(rb"(?:[^\r\n:]++:[^\r\n]*+\r\n)*+")  # header fields behind the last chunk
+_CHUNKED = "chunked"
+_SHOWN = 3  # values of a header that is repeated
 _PADDING = b" \t\r\n\0"  # what may follow a body without meaning anything
-_RECORD = re.compile(rb"\nWARC/1\.[0-9]\r?\n(?:(?!WARC/1)[^\r\n]++\r?\n)*+\r?\n")
+_BEGIN = rb"\nWARC/1\.[0-9]\r?\n"
+_BEGINNING, _BEGINNING_BYTES = re.compile(_BEGIN), len(b"\nWARC/1.0\r\n")
+_RECORD = re.compile(_BEGIN + rb"(?:(?!WARC/1)[^\r\n]++\r?\n)*+\r?\n")
 _HTTP_END = re.compile(rb"\r?\n\r?\n")
 
 _MORE = "answers have more bytes behind their end, which were not read"
 
 Notes = Counter[str]  # what was decided, and about how many records
+Headers = Mapping[str, Sequence[str]]  # by name in lower case; those that are repeated have several values
 
 
 def warc_records(
@@ -93,17 +98,22 @@ def _next(
     if not stream.is_at_record():
         skipped = stream.skip_to_record()
         return Reject(source.name, number, None, f"{skipped:,} bytes that are no record were skipped")
-    headers = _headers(stream)
-    length = headers.get("content-length", "")
+    try:
+        headers = _headers(stream)
+    except BadInput as error:
+        skipped = stream.skip_to_record()
+        return Reject(source.name, number, None, f"{error}: {skipped:,} bytes were skipped")
+    length = ", ".join(headers.get("content-length", ()))
     if not _LENGTH.fullmatch(length):
         skipped = stream.skip_to_record()
         what = f"no length that is clear ({length[:50]})" if length else "no length (Content-Length)"
         reason = f"the record has {what}: {skipped:,} bytes were skipped"
-        return Reject(source.name, number, _address(headers) or None, reason)
+        return Reject(source.name, number, _name(headers), reason)
     size, most = int(length), options.max_record_bytes + _HEADER_BYTES
     is_held = size <= most
     block = b"" if is_held else stream.read(most)
-    passed = len(block) + (0 if is_held else stream.skip(size - len(block)))
+    rest, beginning = (0, None) if is_held else stream.skip(size - len(block), block)
+    passed = len(block) + rest
     left = size - passed
     if not stream.ends_record(left):
         if not stream.has(left):
@@ -111,27 +121,39 @@ def _next(
         # The record may contain the beginnings of others, so look for them in the bytes held.
         skipped = passed + stream.skip_to_record()
         reason = f"its length, {size:,} bytes, is wrong, or it was cut short: {skipped:,} were skipped"
-        return Reject(source.name, number, _address(headers) or None, reason)
+        return Reject(source.name, number, _name(headers), reason)
     block = block or stream.read(size)
-    return _document(source, number, headers, block, size, options, notes)
+    return _document(source, number, headers, block, size, beginning, options, notes)
 
 
-def _headers(stream: _Stream) -> dict[str, str]:
-    """The headers of a record by name in lower case."""
-    headers: dict[str, str] = {}
+def _headers(stream: _Stream) -> Headers:
+    """The headers of a record. Raises BadInput if they are too large."""
+    headers: dict[str, list[str]] = {}
     size, name = 0, ""
-    while (line := stream.line()).strip() and size < _HEADER_BYTES:
+    while (line := stream.line()).strip():
         size += len(line)
+        if size > _HEADER_BYTES:
+            raise BadInput(f"its headers have more than {_HEADER_BYTES:,} bytes")
         text = line.decode(errors="replace").rstrip("\r\n")
         if name and text[:1] in " \t":
-            headers[name] += text
+            headers[name][-1] += text
         elif ":" in text:
             name, _, value = text.partition(":")
             name, value = name.strip().lower(), value.strip()
-            if name == "content-length" and headers.get(name, value) != value:
-                value = f"{headers[name]}, {value}"  # which is no length
-            headers[name] = value
-    return headers
+            headers.setdefault(name, []).append(value)
+    return {name: list(dict.fromkeys(values)) for name, values in headers.items()}
+
+
+def _one(headers: Headers, name: str) -> str:
+    """The value of a header; "" if there is none. Raises BadInput if there are several."""
+    values = headers.get(name.lower(), [""])
+    if len(values) > 1:
+        raise BadInput(f"its header {name} is there with several values: {_shown(values)}")
+    return values[0]
+
+
+def _shown(values: Sequence[str]) -> str:
+    return ", ".join(f"{value:.50}" for value in values[:_SHOWN]) + ", ..." * (len(values) > _SHOWN)
 
 
 class _Stream:
@@ -168,12 +190,20 @@ class _Stream:
         self._fill(size)
         return self._take(size)
 
-    def skip(self, size: int) -> int:
-        """Skip bytes; returns how many there were."""
-        skipped = 0
+    def skip(self, size: int, before: bytes) -> tuple[int, int | None]:
+        """Skip bytes behind those that were read before. Returns how many there were, and where the last line
+        is in all of them that begins like a record."""
+        skipped, last = 0, None
+        end, seen = before[-_BEGINNING_BYTES:], max(len(before) - _BEGINNING_BYTES, 0)
         while skipped < size and self._fill(1):
-            skipped += len(self._take(size - skipped))
-        return skipped
+            taken = self._take(size - skipped)
+            skipped += len(taken)
+            looked_at = end + taken
+            for found in _BEGINNING.finditer(looked_at):
+                last = seen + found.start()
+            end = looked_at[-_BEGINNING_BYTES:]
+            seen += len(looked_at) - len(end)
+        return skipped, last
 
     def line(self) -> bytes:
         """The rest of a line, with its end; at most _HEADER_BYTES."""
@@ -225,31 +255,41 @@ class _Stream:
         return skipped + len(self._take(len(self._held)))
 
 
-def _address(headers: Mapping[str, str]) -> str:
-    return headers.get("warc-target-uri", "").strip("<>")  # as in WARC 1.0
+def _address(headers: Headers) -> str:
+    """Raises BadInput if there are several."""
+    return _one(headers, "WARC-Target-URI").strip("<>")  # as in WARC 1.0
+
+
+def _name(headers: Headers) -> str | None:
+    """The address of a reject, if it is known."""
+    with suppress(BadInput):
+        return _address(headers) or None
+    return None
 
 
 def _document(
     source: Source,
     number: int,
-    headers: Mapping[str, str],
+    headers: Headers,
     block: bytes,
     size: int,
+    beginning: int | None,
     options: InputOptions,
     notes: Notes,
 ) -> Raw | Reject | None:
-    """The document in a record, given the size and first bytes of its block; None if it has none."""
-    address = _address(headers)
-    record_id = address if options.id_from == "field" else source.id_of_line(number, options)
+    """The document in a record, given the size and first bytes of its block; None if it has none. beginning:
+    where the last line is in the rest that begins like a record."""
+    is_named_by_address = options.id_from == "field"
+    record_id = _name(headers) if is_named_by_address else source.id_of_line(number, options)
     try:
         answer = _http_answer(headers, block)
-        if _hides_record(answer, block):
+        if _hides_record(answer, block, size, beginning):
             raise BadInput("its length is wrong: it covers other records, which are not read")
         content_type = _content_type(headers, answer, notes)
-        holds = _HELD.get(content_type.split(";")[0].strip().lower())
+        holds = _HELD.get(_type(content_type))
         if holds is None:
             return None
-        if record_id == "":
+        if is_named_by_address and not _address(headers):
             raise BadInput("the record has no WARC-Target-URI, which is its id")
         _require_whole(headers, answer)
         most = options.max_record_bytes + 1
@@ -259,18 +299,18 @@ def _document(
             data = block[:most] if answer is None else _content(answer, len(block), most, notes)
     except (BadInput, OSError, ValueError) as error:
         reason = str(error) if isinstance(error, BadInput) else f"its content cannot be read ({error})"
-        return Reject(source.name, number, record_id or None, reason)
+        return Reject(source.name, number, record_id, reason)
     if (largest := max(len(data), size - _HEADER_BYTES)) > options.max_record_bytes:
         return Reject(source.name, number, record_id, too_long(largest, options))
     return Raw(source.name, number, record_id, data, holds=holds, encoding=_encoding(content_type))
 
 
-def _http_answer(headers: Mapping[str, str], block: bytes) -> WarcRecord | None:
+def _http_answer(headers: Headers, block: bytes) -> WarcRecord | None:
     """The answer of a web server that a record holds; None for other records. Raises BadInput if the record
     says that it is one, and it is none."""
-    declared = headers.get("content-type", "").lower()
+    declared = _one(headers, "Content-Type").lower()
     is_http = "http" in declared if declared else block.startswith(b"HTTP/")
-    if headers.get("warc-type", "").lower() != "response" or not is_http:
+    if _one(headers, "WARC-Type").lower() != "response" or not is_http:
         return None
     answer = WarcRecord()
     answer.set_bytes_content(block)
@@ -281,17 +321,24 @@ def _http_answer(headers: Mapping[str, str], block: bytes) -> WarcRecord | None:
     return answer
 
 
-def _hides_record(answer: WarcRecord | None, block: bytes) -> bool:
+def _hides_record(answer: WarcRecord | None, block: bytes, size: int, beginning: int | None) -> bool:
     """True if a whole record lies behind the end of a web server's answer, or anywhere in a block whose end
-    nothing states.
+    nothing states; in a block that is too large to be held, also if only its beginning was seen.
 
     Such records are not read: a server that does not say where its answer ends could forge those of others.
     """
-    if _RECORD.search(block) is None:
+    if answer is None and block.startswith(WARC_BEGIN):
+        block, size = b"\n" + block, size + 1  # as if behind a line
+    if beginning is None and _BEGINNING.search(block) is None:
         return False
-    begin = 0 if answer is None else _stated_end(answer, block)
+    # The line end before a record may be the last byte of an answer.
+    begin = 0 if answer is None else max(_stated_end(answer, block) - 1, 0)
+    if size > len(block):
+        return (beginning or 0) >= max(begin, 1) or _BEGINNING.search(block, begin) is not None
     for found in _RECORD.finditer(block, begin):
-        length = _headers(_Stream([found[0][1:]], [])).get("content-length", "")
+        length = ""
+        with suppress(BadInput):
+            length = ", ".join(_headers(_Stream([found[0][1:]], [])).get("content-length", ()))
         if _LENGTH.fullmatch(length) and (end := found.end() + int(length)) <= len(block):
             behind = block[end : end + len(b"\r\n\r\n" + WARC_BEGIN)].lstrip(b"\r\n")
             if not behind or behind.startswith(WARC_BEGIN):
@@ -304,41 +351,61 @@ def _stated_end(answer: WarcRecord, block: bytes) -> int:
     head = _HTTP_END.search(block)
     if head is None:
         return 0
-    declared = answer.http_headers.get("Content-Length") or ""
+    declared = _declared_length(answer)
     if _is_chunked(answer):
         chunks, end = _chunks(block, head.end())
         return end or (len(block) if chunks else 0)
     return head.end() + int(declared) if _LENGTH.fullmatch(declared) else 0
 
 
-def _content_type(headers: Mapping[str, str], answer: WarcRecord | None, notes: Notes) -> str:
-    """Content type of a successful response, a resource or conversion; "" for other records."""
-    kind = headers.get("warc-type", "").lower()
+def _values(answer: WarcRecord, name: str) -> list[str]:
+    """The values of a header of a web server's answer."""
+    return [value.strip() for value in answer.http_headers.get_multiple(name)]
+
+
+def _declared_length(answer: WarcRecord) -> str:
+    """The Content-Length of an answer; several of them are no length."""
+    return ", ".join(dict.fromkeys(_values(answer, "Content-Length")))
+
+
+def _content_type(headers: Headers, answer: WarcRecord | None, notes: Notes) -> str:
+    """Content type of a successful response, a resource or conversion; "" for other records. Raises BadInput
+    if an answer has several, and one of them is read."""
+    kind = _one(headers, "WARC-Type").lower()
     if answer is not None:
         if (answer.http_headers.status_code or 0) // 100 != 2:
             return ""
-        content_type: str = answer.http_headers.get("Content-Type") or ""
-        if not content_type:
+        content_types = list(filter(None, _values(answer, "Content-Type")))
+        if not content_types:
             notes["answers without Content-Type were not read"] += 1
-        return content_type
+        # Those that mean the same are one. One of them may name a charset that the others leave out.
+        types, charsets = {*map(_type, content_types)}, {*map(_encoding, content_types)} - {None}
+        if (len(types) > 1 or len(charsets) > 1) and not types.isdisjoint(_HELD):
+            raise BadInput(f"its server names several types (Content-Type): {_shown(content_types)}")
+        return max(content_types, key=lambda each: _encoding(each) is not None, default="")
     if kind == "revisit":
         notes["revisits, whose contents are in other records, were not read"] += 1
     if kind not in ("response", "resource", "conversion"):
         return ""
-    content_type = headers.get("content-type", "")
-    if kind == "response" and content_type.split(";")[0].strip().lower() not in _HELD:
+    content_type = _one(headers, "Content-Type")
+    if kind == "response" and _type(content_type) not in _HELD:
         notes["answers of other protocols than HTTP that hold no page or plain text were not read"] += 1
     return content_type
 
 
-def _require_whole(headers: Mapping[str, str], answer: WarcRecord | None) -> None:
+def _type(content_type: str) -> str:
+    """A content type without its parameters."""
+    return content_type.split(";")[0].strip().lower()
+
+
+def _require_whole(headers: Headers, answer: WarcRecord | None) -> None:
     """Raise BadInput for what a crawler or server says to be a part."""
-    if cut := headers.get("warc-truncated"):
+    if cut := _one(headers, "WARC-Truncated"):
         raise BadInput(f"the crawler kept only its beginning (WARC-Truncated: {cut[:50]})")
     if "warc-segment-number" in headers:
         raise BadInput("it is one of several segments of a record: they are not joined")
     if answer is not None and answer.http_headers.status_code == _PARTIAL_CONTENT:
-        found = _RANGE.match(answer.http_headers.get("Content-Range") or "")
+        found = _RANGE.fullmatch(", ".join(dict.fromkeys(_values(answer, "Content-Range"))))
         if found is None or int(found[1]) + 1 != int(found[2]):
             raise BadInput("the server sent only a part of it (status 206)")
 
@@ -350,7 +417,7 @@ def _content(answer: WarcRecord, size: int, most: int, notes: Notes) -> bytes:
     unpacked.
     """
     body = _read(answer.reader, size)
-    declared = answer.http_headers.get("Content-Length") or ""
+    declared = _declared_length(answer)
     if _is_chunked(answer):
         body = _dechunked(body, notes)
     elif declared and not _LENGTH.fullmatch(declared):
@@ -359,16 +426,17 @@ def _content(answer: WarcRecord, size: int, most: int, notes: Notes) -> bytes:
         raise BadInput(f"its content ends in the middle: {len(body):,} bytes of {int(declared):,}")
     elif declared and len(body) > int(declared):
         notes["answers are longer than their Content-Length, and were read to their ends"] += 1
-    codings = (answer.http_headers.get("Content-Encoding") or "").lower().split(",")
+    named = [*_values(answer, "Content-Encoding"), *_values(answer, "Transfer-Encoding")]
+    codings = [coding.strip() for coding in ",".join(named).lower().split(",")]
     if len(codings) > _MOST_CODINGS:
         raise BadInput(f"its content has {len(codings):,} codings, at most {_MOST_CODINGS} are read")
     for coding in reversed(codings):
-        body = _decoded(body, coding.strip(), most, notes)
+        body = _decoded(body, coding, most, notes)
     return body[:most]
 
 
 def _is_chunked(answer: WarcRecord) -> bool:
-    return "chunked" in (answer.http_headers.get("Transfer-Encoding") or "").lower()
+    return _CHUNKED in ",".join(_values(answer, "Transfer-Encoding")).lower()
 
 
 def _dechunked(body: bytes, notes: Notes) -> bytes:
@@ -401,7 +469,7 @@ def _chunks(body: bytes, place: int) -> tuple[list[bytes], int | None]:
 def _decoded(body: bytes, coding: str, most: int, notes: Notes) -> bytes:
     """The first bytes of a body without a content coding, or as it is if it is plain in spite of it. Raises
     BadInput for a body that is damaged, ends early, or has a coding that is not read."""
-    if coding in ("", "identity") or not body:
+    if coding in ("", "identity", _CHUNKED) or not body:  # the chunks were joined before
         return body
     try:
         return _unpacked(body, coding, most, notes)
@@ -425,12 +493,30 @@ def _unpacked(body: bytes, coding: str, most: int, notes: Notes) -> bytes:
                     return _inflated(body, -15, most, notes)
                 raise error from None
         case "br":
-            with _saying_damage():
+            with suppress(OSError):
                 return _read(BrotliReader(BytesIO(body)), most)
+            return _first_of_brotli(body, most, notes)
         case "zstd":
             unpacker = ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
             return _joined(body, unpacker.decompressobj, _ZSTD, ZSTD_STEP, most, notes)
     raise BadInput(f"its content is not in the coding that it names, or that is not read ({coding[:50]})")
+
+
+def _first_of_brotli(body: bytes, most: int, notes: Notes) -> bytes:
+    """The first bytes of a stream that is damaged, or has others behind its end."""
+    slow = _ByteByByte(body)
+    with _saying_damage():
+        content = _read(BrotliReader(slow), most)
+    if len(content) < most and body[slow.tell() :].strip(_PADDING):
+        notes[_MORE] += 1
+    return content
+
+
+class _ByteByByte(BytesIO):
+    """Slow, but its reader stops where a stream ends."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(1 if size is None or size < 0 else min(size, 1))
 
 
 def _inflated(body: bytes, wbits: int, most: int, notes: Notes) -> bytes:
