@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from datetime import datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -16,8 +17,10 @@ import orjson
 from simhbase.cli.consent import Consent, consent_options
 from simhbase.cli.options import command, converted, option, past, scope_option, store_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.corpus.fields import require_one_value
+from simhbase.corpus.fields import JsonObject, json_value
+from simhbase.corpus.names import STDIN
 from simhbase.errors import BadInput, UsageError
+from simhbase.model.ids import id_of
 from simhbase.process.interrupt import defer_interrupts
 from simhbase.process.progress import show_progress
 
@@ -159,33 +162,43 @@ def _delete(rest: Iterator[str], index: Index, output: Output) -> None:
 
 def _listed(file: str) -> Iterator[str]:
     """The ids in the lines of a file. Raises BadInput for a line without one."""
-    from simhbase.corpus.record import InputOptions, Reject
-    from simhbase.corpus.sources import Sources
+    from simhbase.corpus.formats.parquet import MAGIC_BYTES, is_columnar
+    from simhbase.corpus.formats.raw import raw_records
+    from simhbase.corpus.paths import FoundSource
+    from simhbase.corpus.record import InputOptions, Reject, Source
+    from simhbase.index.rows import id_problem
+    from simhbase.text.packing import Rereadable, RereadablePipe, peek
 
-    options = InputOptions(format="lines", id_from="line")
-    for item in chain.from_iterable(Sources([file], options).chunks()):
-        where = f"--ids-file {file}" + (f", line {item.line}" if item.line else "")
-        if isinstance(item, Reject):
-            raise BadInput(f"{where}: {item.reason}")
-        try:
-            line = item.data.decode()
-        except UnicodeDecodeError as error:
-            raise BadInput(f"{where}: not UTF-8 at byte {error.start + 1}") from error
-        yield _id_of(line, where)
+    options, source = InputOptions(format="lines", id_from="line"), Source(file, file)
+    try:
+        opened = nullcontext(sys.stdin.buffer) if file == STDIN else FoundSource(source, Path(file)).open()
+    except OSError as error:
+        raise BadInput(f"--ids-file {file}: it cannot be opened: {error.strerror}") from error
+    with opened as given, closing((Rereadable if given.seekable() else RereadablePipe)(given)) as lines:
+        if is_columnar(peek(lines, MAGIC_BYTES)):
+            raise BadInput(f"--ids-file {file}: it is a Parquet or Arrow file: write its ids one per line")
+        for item in raw_records(source, lines, "lines", options, message):
+            where = f"--ids-file {file}" + (f", line {item.line}" if item.line else "")
+            if isinstance(item, Reject):
+                raise BadInput(f"{where}: {item.reason}")
+            try:
+                found = _id_of(item.data)
+            except UnicodeDecodeError as error:
+                raise BadInput(f"{where}: not UTF-8 at byte {error.start + 1}") from error
+            except BadInput as error:
+                raise BadInput(f"{where}: {error}") from error
+            if problem := id_problem(found):
+                raise BadInput(f"{where}: {problem}")
+            yield found
 
 
-def _id_of(line: str, where: str) -> str:
+def _id_of(line: bytes) -> str:
     """The id in a line, plain or in a JSON object. Raises BadInput for an object without one."""
     found = None
     with suppress(orjson.JSONDecodeError):
-        found = orjson.loads(line) if line.startswith("{") else None
+        found = json_value(line.decode()) if line.startswith(b"{") else None
     if not isinstance(found, dict):
-        return line
-    if "id" in found:
-        try:
-            require_one_value(line.encode(), found, "id")
-        except BadInput as error:
-            raise BadInput(f"{where}: {error}") from error
-    if not isinstance(found.get("id"), (str, int)):
-        raise BadInput(f"{where}: this object has no 'id' (a string or an integer)")
-    return str(found["id"])
+        return line.decode()
+    if "id" not in found:
+        raise BadInput("this object has no 'id' (a string or an integer)")
+    return id_of(JsonObject(line, found).get("id", ""))

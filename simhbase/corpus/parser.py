@@ -8,21 +8,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from simhbase.corpus.fields import (
-    EXACT,
     TYPE_NAMES,
-    exact_object,
-    field_of,
-    forms,
+    JsonObject,
     has_field,
     joined_objects,
     json_value,
     plain_object,
-    require_one_value,
 )
 from simhbase.corpus.names import plain_name
 from simhbase.corpus.prepared import fingerprint_of
@@ -127,13 +123,13 @@ class Parser:
         except BadInput as error:
             return Reject(raw.source, raw.line, record_id, str(error))
 
-    def _fields(self, raw: Raw) -> _Object | None:
+    def _fields(self, raw: Raw) -> JsonObject | None:
         """Its object, None if the format has no JSON. Raises BadInput."""
         if raw.holds != "json":
             return None
         is_utf8 = (raw.encoding or self.options.encoding) in ("auto", "utf-8")
         if is_utf8 and (found := plain_object(raw.data)) is not None:
-            return _Object(raw.data, found)
+            return JsonObject(raw.data, found)
         text = self.options.decode(raw.data, raw.encoding)
         try:
             value = json_value(text)
@@ -146,11 +142,11 @@ class Parser:
         if not isinstance(value, dict):
             raise BadInput(f"not a JSON object but {TYPE_NAMES[type(value)]}")
         try:
-            return _Object(text.encode(), value)
+            return JsonObject(text.encode(), value)
         except UnicodeEncodeError as error:  # as UTF-7 may have
             raise BadInput("its text contains half of a surrogate pair, which is no character") from error
 
-    def _given_id(self, raw: Raw, fields: _Object | None) -> Any:
+    def _given_id(self, raw: Raw, fields: JsonObject | None) -> Any:
         if raw.id is None and fields is not None:
             return fields.get(self.options.id_field, ID_HINT)
         return self.options.decode(raw.id, raw.encoding) if isinstance(raw.id, bytes) else raw.id
@@ -170,7 +166,7 @@ class Parser:
             raise BadInput(problem)
         return record_id
 
-    def _text(self, raw: Raw, fields: _Object | None) -> tuple[str, str | None]:
+    def _text(self, raw: Raw, fields: JsonObject | None) -> tuple[str, str | None]:
         """The text, and its title if it is a page."""
         if raw.holds == "page":  # its encoding is stated by the page or its server
             return extract_html(raw.data, raw.encoding)
@@ -179,7 +175,7 @@ class Parser:
             raise self._wrong_content(text, "a text")
         return extract_html(text) if self.options.html else (text, None)
 
-    def _fingerprint(self, raw: Raw, fields: _Object | None) -> int:
+    def _fingerprint(self, raw: Raw, fields: JsonObject | None) -> int:
         value = self._prepared(raw, fields)
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise self._wrong_content(value, "a fingerprint")
@@ -198,20 +194,20 @@ class Parser:
                     texts.append(value)
         return texts
 
-    def _content(self, raw: Raw, fields: _Object | None, field: str, hint: str) -> Any:
+    def _content(self, raw: Raw, fields: JsonObject | None, field: str, hint: str) -> Any:
         """The text or fingerprint of a record, as it is given. field: its name in JSON objects."""
         if fields is not None:
             return fields.get(field, hint)
         return int(raw.data) if raw.holds == "integer" else self.options.decode(raw.data, raw.encoding)
 
-    def _prepared(self, raw: Raw, fields: _Object | None) -> Any:
+    def _prepared(self, raw: Raw, fields: JsonObject | None) -> Any:
         """The fingerprint of a record, as it is given."""
         return self._content(raw, fields, self.options.fingerprint_field or "", FINGERPRINT_HINT)
 
     def _wrong_content(self, value: Any, wanted: str) -> BadInput:
         return BadInput(f"field {self.options.content_field!r} is {TYPE_NAMES[type(value)]}, not {wanted}")
 
-    def _value(self, raw: Raw, fields: _Object | None) -> Value | None:
+    def _value(self, raw: Raw, fields: JsonObject | None) -> Value | None:
         value = None
         if fields is None:
             value = None if raw.value is None else self.options.decode(raw.value, raw.encoding)
@@ -225,7 +221,7 @@ class Parser:
         known: Value | None = None if value == "" else value
         return known
 
-    def _tags(self, raw: Raw, fields: _Object | None) -> Tags:
+    def _tags(self, raw: Raw, fields: JsonObject | None) -> Tags:
         named, values = self.options.tag_fields, list[Any]()
         if fields is not None:
             values = [fields.get(field, TAG_HINT) for _, field in named]
@@ -258,25 +254,3 @@ def _part(raw: Raw, number: int, text: str) -> Raw:
     """One of several objects of a line; ids made of the line count them from the second on."""
     part_id = f"{raw.id}:{number}" if isinstance(raw.id, str) and number > 1 else raw.id
     return raw._replace(id=part_id, data=text.encode(), encoding="utf-8")
-
-
-class _Object(NamedTuple):
-    """A JSON object and its text, in UTF-8."""
-
-    data: bytes
-    fields: dict[str, Any]
-
-    def get(self, name: str, hint: str) -> Any:
-        """The value of a field; an integer of any length is exact. Raises BadInput."""
-        (quoted, escape, escaped), data = forms(name), self.data
-        # As nearly always: it is there once. Looked for from both ends, as names come before long texts, and
-        # Python passes these four times as fast from their end.
-        is_once = 0 <= data.find(quoted) == data.rfind(quoted)
-        if is_once and name in self.fields and (data.rfind(escape) < 0 or not escaped.search(data)):
-            value = self.fields[name]
-        else:
-            value = field_of(self.fields, name, hint)
-            require_one_value(data, self.fields, name)
-        if isinstance(value, float) and abs(value) >= EXACT:
-            return field_of(exact_object(data), name, hint)
-        return value

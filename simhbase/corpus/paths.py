@@ -8,6 +8,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from errno import EINVAL
 from fnmatch import fnmatchcase
 from glob import has_magic
 from itertools import chain
@@ -31,6 +32,7 @@ _TABLES = {
     _HUDI: ("a Hudi table", "by Spark: spark.read.format('hudi').load(folder)"),
 }
 _SHOWN_ENDINGS = 5
+_ENDLESS = "it is a device, which may have no end: pipe in what is to be read of it (head -c)"
 
 
 class SizedFile(Protocol):
@@ -53,11 +55,19 @@ class FoundSource:
     within: Path | None = None
 
     def open(self) -> BinaryIO:
-        """Open the file. Raises OSError, also if it leads out of its folder."""
+        """Open the file. Raises OSError, also if it leads out of its folder, or is a device such as
+        /dev/zero."""
         assert self.path is not None
         if self.within is not None and isinstance(self.path, Path):
             return open_within(self.path, self.within)
-        return self.path.open("rb")
+        file = self.path.open("rb")
+        if isinstance(self.path, Path):
+            status = os.fstat(file.fileno())
+            is_device = stat.S_ISCHR(status.st_mode) and not file.isatty()
+            if is_device and not os.path.samestat(status, Path(os.devnull).stat()):
+                file.close()
+                raise OSError(EINVAL, _ENDLESS)
+        return file
 
     def size(self) -> int | None:
         """Size on disk in bytes; None if it is not a plain file, or unknown."""

@@ -61,6 +61,7 @@ _IN_ASCII = frozenset(b"\t\n\r" + bytes(range(0x20, 0x7F)))
 _LEAST_IN_ASCII = 0.02
 _LAST_PLANE = 0x10  # of characters, in the third byte of UTF-32
 _PLAIN_BYTES = 4096  # checked for binary data
+_COUNTED = 1 << 30  # bytes of a line that is too long, for its reject
 
 
 def unpacked_text(
@@ -215,20 +216,24 @@ def _has_stray_zeros(head: bytes) -> bool:
 
 
 def split_lines(blocks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong]:
-    """Lines without line feed; lines of more than `limit` bytes are skipped, and never held."""
+    """Lines without line feed; lines of more than `limit` bytes are skipped, and never held. One of gigabytes
+    is told while it goes on, as it may have no end."""
     parts: list[bytes] = []  # of the line that the last block ended in
-    size = 0
+    size, counted = 0, max(limit, _COUNTED)
     for block in blocks:
         first, *others = block.split(b"\n")
         parts.append(first)
-        size += len(first)
+        before, size = size, size + len(first)
         if size > limit:
             parts.clear()
+        if before <= counted < size:
+            yield TooLong(size)
         if others:
-            yield b"".join(parts) if size <= limit else TooLong(size)
+            if size <= counted:
+                yield b"".join(parts) if size <= limit else TooLong(size)
             *whole, last = others
             for line in whole:
                 yield line if len(line) <= limit else TooLong(len(line))
             parts, size = [last], len(last)
-    if size:
+    if 0 < size <= counted:
         yield b"".join(parts) if size <= limit else TooLong(size)

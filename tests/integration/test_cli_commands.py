@@ -792,11 +792,65 @@ def test_delete_takes_what_load_and_dedup_list(tmp_path):
     (tmp_path / "duplicates.jsonl").write_text("\n".join(lines))
     report = result("delete", "--ids-file", "duplicates.jsonl", *STORE, cwd=tmp_path)
     assert report == {"ids": 3, "deleted": 3}
-    done = run("delete", "--ids-file", "-", *STORE, cwd=tmp_path, stdin=b'b\n{"text": "t"}\n')
-    assert (done.returncode, b"line 2: this object has no 'id'" in done.stderr) == (
-        1,
-        True,
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"text": "t"}', b"this object has no 'id'"),
+        (b'{"id": true}', b"the id is True"),
+        (b'{"id": ""}', b"the id is empty"),
+        (b"a" * 1025, b"the id has 1025 bytes in UTF-8, at most 1024 are allowed"),
+        (b"a" * (17 << 20), b"bytes or more, at most 16,777,216 are read"),
+    ],
+    ids=range(5),
+)
+def test_a_line_that_is_no_id_deletes_nothing_behind_it(tmp_path, line, reason):
+    load(tmp_path, {"a": 0, "b": 1, "True": 2}, *STORE)
+    done = run("delete", "--yes", "--ids-file", "-", *STORE, cwd=tmp_path, stdin=b"b\n%b\nTrue\n" % line)
+    assert done.returncode == 1
+    assert b"--ids-file -, line 2: " in done.stderr
+    assert reason in done.stderr
+    assert result("check", *STORE, cwd=tmp_path)["documents"] == 3
+
+
+def test_integers_beyond_64_bits_are_ids_to_delete_as_they_are_loaded(tmp_path):
+    (tmp_path / "big.jsonl").write_text(
+        '{"id": 123456789012345678901234567890, "text": "one two three four"}\n'
     )
+    run("load", "big.jsonl", *STORE, cwd=tmp_path)
+    report = result("delete", "--yes", "--ids-file", "big.jsonl", *STORE, cwd=tmp_path)
+    assert report == {"ids": 1, "deleted": 1}
+
+
+def test_texts_of_a_table_are_no_ids(tmp_path):
+    load(tmp_path, {"a": 0, "b": 1}, *STORE)
+    parquet.write_table(pa.table({"id": ["1", "2"], "text": ["a", "b"]}), tmp_path / "ids")
+    done = run("delete", "--yes", "--ids-file", "ids", *STORE, cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"--ids-file ids: it is a Parquet or Arrow file: write its ids one per line" in done.stderr
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom", "/dev/full"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("delete", "--yes", "--ids-file", "{}"),
+        ("load", "{}"),
+        ("fingerprint", "--format", "lines", "{}"),
+    ],
+)
+def test_a_device_without_end_is_refused(tmp_path, device, options):
+    load(tmp_path, {"a": 0}, *STORE)
+    done = run(*(each.format(device) for each in options), *STORE, cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"it is a device, which may have no end" in done.stderr
+
+
+def test_nothing_is_a_file_of_ids(tmp_path):
+    load(tmp_path, {"a": 0}, *STORE)
+    report = result("delete", "--yes", "--ids-file", "/dev/null", *STORE, cwd=tmp_path)
+    assert report == {"ids": 0, "deleted": 0}
 
 
 def test_delete_without_ids_is_a_usage_error(tmp_path):

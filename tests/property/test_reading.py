@@ -9,7 +9,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 from contextlib import closing
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, islice, pairwise, repeat
 from pathlib import Path
 
 import orjson
@@ -18,6 +18,7 @@ import zstandard
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from simhbase.corpus import streams
 from simhbase.corpus.formats.parquet import is_columnar
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Format, InputOptions, Record, Reject, TooLong
@@ -52,6 +53,14 @@ def test_lines_do_not_depend_on_where_blocks_end(lines, cuts, limit, last_is_end
     assert list(split_lines(in_blocks(data, cuts), limit)) == [
         line if len(line) <= limit else TooLong(len(line)) for line in expected
     ]
+
+
+def test_a_line_without_end_is_told(monkeypatch):
+    monkeypatch.setattr(streams, "_COUNTED", 50)
+    endless = split_lines(chain([b"a\nb"], repeat(b"bbbbb")), 10)
+    assert list(islice(endless, 2)) == [b"a", TooLong(51)]
+    data = [b"a\nb", *[b"bbbbb"] * 20, b"b\nc\n", b"d" * 60, b"d\n"]
+    assert list(split_lines(data, 10)) == [b"a", TooLong(51), b"c", TooLong(60)]
 
 
 PACKS = [gzip.compress, zstandard.compress, bz2.compress, lzma.compress]
