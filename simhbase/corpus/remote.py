@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EIO
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from time import monotonic
 from typing import Any, BinaryIO, Literal, cast
+from urllib.parse import urldefrag, urljoin
 
 from simhbase.corpus.folders import Unread, printable
 from simhbase.corpus.formats.parquet import MAGIC_BYTES, is_columnar
@@ -29,9 +30,15 @@ from simhbase.model.urls import redacted
 
 STREAM_BYTES = 4 << 20  # per request for a file that is read sequentially
 BLOCK_BYTES, BLOCKS = 1 << 20, 16  # cache of a file with random access, as columns are read in parallel
-SILENCE = 60.0  # seconds without data after which a web server is given up
+SILENCE = 60.0  # seconds without data, or until the headers are there, after which a web server is given up
 SLOWEST = 1000  # bytes a second; after SILENCE seconds of waiting, a server that gives fewer is given up
+LIST_BYTES = 64 << 20  # of a web server's list of a folder
+DEEPEST = 100  # folders below the one given: there may always be one more
 _WEB = re.compile("https?://")
+_LINK = re.compile(r"<a(?=\s)([^<>]*)>", re.IGNORECASE)
+_TARGET = re.compile(r"""\shref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
+_PARTIAL_CONTENT = 206
+_PART = re.compile("bytes=([0-9]+)-([0-9]+)")
 _GLOB = re.compile(r"[*?[]")
 _WEB_GLOB = re.compile(r"[*[]")  # "?" starts the query
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+")
@@ -94,7 +101,7 @@ class RemoteFile:
             file.close()
             cache = {"cache_type": "blockcache", "cache_options": {"maxblocks": BLOCKS}}
             more = cache if self.system.async_impl else {}
-            sought = self.system.open(self.path, "rb", block_size=BLOCK_BYTES, **more)
+            sought = self.system.open(self.path, "rb", block_size=BLOCK_BYTES, **more, **self._undecoded())
             return cast(BinaryIO, _File(sought, None))
 
     def _streamed(self) -> Any:
@@ -102,18 +109,18 @@ class RemoteFile:
             return self.system.open(self.path, "rb", block_size=STREAM_BYTES)
         from aiohttp import ClientTimeout
 
-        # One response contains the whole file, without a time limit, and undecoded: aiohttp's decompression
-        # stops after the first gzip member. Passing any size avoids a request that reports every problem as
-        # "not found".
-        return self.system.open(
-            self.path,
-            "rb",
-            block_size=0,
-            size=1,
-            headers=self.system.kwargs.get("headers", {}) | {"Accept-Encoding": "identity"},
-            auto_decompress=False,
-            timeout=ClientTimeout(total=None, sock_connect=SILENCE, sock_read=SILENCE),
-        )
+        # One response contains the whole file, without a time limit. Passing any size avoids a request that
+        # reports every problem as "not found".
+        timeout = ClientTimeout(total=None, sock_connect=SILENCE, sock_read=SILENCE)
+        return self.system.open(self.path, "rb", block_size=0, size=1, timeout=timeout, **self._undecoded())
+
+    def _undecoded(self) -> Mapping[str, Any]:
+        """Options by which a web server's file comes as it is: aiohttp's decompression stops after the first
+        gzip member, and takes memory without a limit."""
+        if not _WEB.match(self.path):
+            return {}
+        headers = self.system.kwargs.get("headers", {}) | {"Accept-Encoding": "identity"}
+        return {"headers": headers, "auto_decompress": False}
 
 
 class _File(io.RawIOBase):
@@ -189,7 +196,8 @@ class _Place:
                 EIO, "URLs are read by fsspec, which is not installed: pip install 'simhbase[remote]'"
             ) from error
         try:
-            system, path = url_to_fs(given)
+            more = {"middlewares": (_within_limits,)} if _WEB.match(given) else {}
+            system, path = url_to_fs(given, **more)
         except ImportError as error:  # the message has the package, the cause the module
             package = getattr(error.__cause__, "name", None)
             do = f": pip install {package}" if package else ""
@@ -245,11 +253,14 @@ class _Place:
                 yield from self._below(info["name"], root)
 
     def _entries(self, folder: str) -> Generator[SourceReject, None, dict[str, _Info]]:
-        """The entries of a folder by name, in order; a reject if it cannot be listed."""
+        """The entries of a folder by name, in order; a reject if it cannot be listed, or is too deep."""
         entries: dict[str, _Info] = {}
         try:
+            if folder.rstrip("/").count("/") > self.path.rstrip("/").count("/") + DEEPEST:
+                raise OSError(EIO, f"it is more than {DEEPEST} folders deep, of which there may be no end")
             with _failing_clearly():
-                for info in self.system.ls(folder, detail=True):
+                listed = self._linked(folder) if self._is_on_web else self.system.ls(folder, detail=True)
+                for info in listed:
                     above, _, name = info["name"].rstrip("/").rpartition("/")
                     # Object stores may list a folder in itself, web servers link to sorted lists.
                     is_inside = above == folder.rstrip("/")
@@ -258,6 +269,26 @@ class _Place:
         except OSError as error:
             yield self._reject(folder, error)
         return dict(sorted(entries.items()))
+
+    def _linked(self, folder: str) -> list[_Info]:
+        """What a web server's list of a folder links to. (fsspec's own takes hours for a hostile page.)"""
+        from html import unescape
+
+        page = bytearray()
+        with RemoteFile(self.system, folder, None).open("rb") as file:
+            while block := file.read(STREAM_BYTES):
+                page += block
+                if len(page) > LIST_BYTES:
+                    raise OSError(EIO, f"its list has more than {LIST_BYTES >> 20} MiB")
+        names = dict[str, None]()
+        for link in _LINK.finditer(page.decode(errors="ignore")):
+            if target := _TARGET.search(link[1]):
+                with suppress(ValueError):  # what is no URL
+                    names[urldefrag(urljoin(folder, unescape(target[target.lastindex or 0]))).url] = None
+        return [
+            {"name": name, "size": None, "type": "directory" if name.endswith("/") else "file"}
+            for name in names
+        ]
 
     def _is_read(self, info: _Info, name: str) -> bool:
         """False for links, as of SFTP, which may lead anywhere. Those to folders are never followed."""
@@ -332,6 +363,25 @@ class _Place:
 
     def _name(self, path: str) -> str:
         return public_name(path if self._is_on_web else self.prefix + path.lstrip("/"))
+
+
+async def _within_limits(request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+    """The answer of a web server to one request. Raises OSError if its headers drip, or it is larger than the
+    part of a file that was asked for, which is held."""
+    from asyncio import timeout
+
+    try:
+        async with timeout(SILENCE):
+            answer = await handler(request)
+    except TimeoutError as error:
+        raise OSError(EIO, f"the server sent no answer within {SILENCE:g} seconds") from error
+    if part := _PART.fullmatch(request.headers.get("Range", "")):
+        asked, length = int(part[2]) - int(part[1]) + 1, answer.content_length
+        is_part = answer.status == _PARTIAL_CONTENT or "Content-Range" in answer.headers
+        if is_part and (length is None or length > asked):
+            answer.close()
+            raise OSError(EIO, "the server gives more than the part of the file that was asked for")
+    return answer
 
 
 def _is_folder(info: _Info) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import io
 import random
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import chdir
+from contextlib import chdir, suppress
 from errno import EIO
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +25,7 @@ from pyarrow import parquet
 
 from simhbase.corpus import remote
 from simhbase.corpus.parser import Parser
-from simhbase.corpus.record import InputOptions, SourceReject
+from simhbase.corpus.record import InputOptions, Record, SourceReject
 from simhbase.corpus.remote import public_name
 from simhbase.corpus.sources import Sources
 from tests.command_line import environment
@@ -352,3 +354,96 @@ def test_a_server_that_drips_is_given_up_and_one_that_is_slow_is_not(monkeypatch
     with pytest.raises(OSError, match="gives less than 10,000 bytes a second") as failed:
         sum(len(dripping.read()) for _ in range(1000))
     assert failed.value.errno == EIO
+
+
+class Hostile(socketserver.StreamRequestHandler):
+    """Answers requests for a path by its function here."""
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):
+            while line := self.rfile.readline():
+                head = dict(
+                    iter(lambda: self.rfile.readline().decode().rstrip().partition(": ")[::2], ("", ""))
+                )
+                path = line.split()[1].decode()
+                getattr(self, path.strip("/").partition("/")[0])(path, head)
+
+    def say(self, body: bytes, status: str = "200 OK", **headers: str) -> None:
+        headers = {"Content_Length": str(len(body)), "Content_Type": "text/html"} | headers
+        said = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items() if value)
+        self.wfile.write(f"HTTP/1.1 {status}\r\n{said}\r\n".encode() + body)
+
+    def dripping(self, _path: str, _head: dict[str, str]) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nA: ")
+        for _ in range(1000):
+            self.wfile.write(b"x")
+            time.sleep(0.02)
+
+    def spaces(self, path: str, _head: dict[str, str]) -> None:
+        """Hours for a regular expression that goes back at each of them."""
+        there = path.endswith("/")
+        self.say(
+            b"<a href='x.jsonl'>" + b"<a href=x" * 50_000 + b"<a" + b" " * 200_000 if there else json_lines(A)
+        )
+
+    def deep(self, path: str, _head: dict[str, str]) -> None:
+        self.say(json_lines(A) if path.endswith("l") else b'<a href="x.jsonl"><a href="deeper/">')
+
+    def large(self, _path: str, _head: dict[str, str]) -> None:
+        self.say(b"<a href='x.jsonl'>" * 1000)
+
+    def parts(self, path: str, head: dict[str, str]) -> None:
+        """More than was asked for, of a length that is not said or is."""
+        if "Range" not in head:
+            self.say(b"PAR1" + bytes(1000))
+        elif path.endswith("said"):
+            self.say(bytes(1 << 22), "206 Partial Content")
+        else:
+            more = {"Content_Length": "", "Transfer_Encoding": "chunked"}
+            self.say(b"400000\r\n" + bytes(1 << 22) + b"\r\n0\r\n\r\n", "206 Partial Content", **more)
+
+
+class Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    block_on_close = False
+
+
+@pytest.fixture
+def hostile() -> Iterator[str]:
+    with Server(("127.0.0.1", 0), Hostile) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("below", ["dripping", "dripping/", "dripping/*.jsonl"])
+def test_a_server_that_drips_its_headers_is_given_up(monkeypatch, hostile, below):
+    monkeypatch.setattr(remote, "SILENCE", 0.3)
+    ((_, _, reason),) = rejects(read(f"{hostile}/{below}"))
+    assert reason == "it cannot be opened: the server sent no answer within 0.3 seconds"
+
+
+def test_a_list_of_a_folder_takes_linear_time(hostile):
+    assert texts(read(f"{hostile}/spaces/")) == [("a", "first")]
+
+
+def test_a_list_of_a_folder_has_a_limit(monkeypatch, hostile):
+    monkeypatch.setattr(remote, "LIST_BYTES", 1 << 13)
+    ((_, _, reason),) = rejects(read(f"{hostile}/large/"))
+    assert reason.startswith("it cannot be opened: its list has more than")
+
+
+@pytest.mark.parametrize("below", ["", "**/*.jsonl", "**"])
+def test_folders_without_end_are_given_up(hostile, below):
+    items = read(f"{hostile}/deep/{below}", id_from="line")
+    assert remote.DEEPEST < sum(isinstance(item, Record) for item in items) < remote.DEEPEST + 4
+    ((_, _, reason),) = rejects(items)
+    assert reason == "it cannot be opened: it is more than 100 folders deep, of which there may be no end"
+
+
+@pytest.mark.parametrize("below", ["parts/said", "parts/chunked"])
+def test_a_server_that_gives_more_than_was_asked_for_is_given_up(hostile, below):
+    ((_, _, reason),) = rejects(read(f"{hostile}/{below}"))
+    assert "the server gives more than the part of the file that was asked for" in reason
