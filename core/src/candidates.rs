@@ -10,6 +10,9 @@
 //! - Where texts are compared, n near ones of which none matches another would take n * n / 2 comparisons. So a document
 //!   that was compared with `TRIES` in vain is compared further only with nearer ones than these: at most as many as
 //!   there are distances. Pairs count in their order, so that the groups do not depend on the size of steps.
+//! - For the same reason a document is in a given number of pairs with earlier ones, at most. They count when they are
+//!   made, so groups may depend on the size of steps where there are more.
+//! - What no later document can be paired with is taken out of crowds and lists: so n documents take time by n.
 
 use std::collections::HashMap;
 
@@ -60,17 +63,14 @@ pub struct Candidates {
     is_chain: bool,
     leaders: Vec<u32>, // of documents; in chains another document before it, or itself
     tries: Vec<Tries>, // of documents, once one was compared in vain
+    most: u16,
+    looks: Vec<u16>, // of documents, if there are more than `most`: pairs with earlier ones, `most` + 1 if there were more
     shared: Option<Shared>,
     added: Vec<Vec<[u32; 2]>>, // pairs of near fingerprints in parts, each of which is freed when it is in lists
     near: Lists,               // fingerprints near each
-    crowds: Vec<Crowd>,
+    crowds: Vec<Vec<u32>>,
     crowds_of: Lists,
     next: usize, // document
-}
-
-struct Crowd {
-    members: Vec<u32>,
-    is_open: bool, // in chains, until all are connected
 }
 
 /// Fingerprints of documents. Without it, each document has another one, and its number.
@@ -88,6 +88,60 @@ impl Shared {
             next[document] = std::mem::replace(&mut first[fingerprint as usize], document as u32);
         }
         Shared { of, first, next }
+    }
+}
+
+/// Looks for the candidates of a document among those after it.
+struct Search<'a> {
+    document: u32,
+    own: u32, // its leader
+    is_chain: bool,
+    leaders: &'a mut [u32],
+    shared: Option<&'a mut Shared>,
+    most: u16,
+    looks: &'a [u16],
+    found: Vec<(u32, bool)>, // candidates, and whether their fingerprints may not be near
+    looked_at: usize,
+}
+
+/// What is left of the documents with a fingerprint: whether any may be paired with later ones than the one that looks,
+/// and whether all of those are connected to it.
+struct Left {
+    is_any: bool,
+    is_connected: bool,
+}
+
+impl Search<'_> {
+    /// Adds the documents with a fingerprint.
+    fn add(&mut self, fingerprint: u32, is_unsure: bool) -> Left {
+        let first = self.shared.as_ref().map_or(fingerprint, |shared| shared.first[fingerprint as usize]);
+        let mut left = Left { is_any: false, is_connected: true };
+        let (mut before, mut other) = (NONE, first);
+        while other != NONE {
+            self.looked_at += 1;
+            let is_free = match self.is_chain {
+                true => leader(self.leaders, other) != self.own,
+                false => self.leaders[other as usize] == other,
+            };
+            let next = self.shared.as_ref().map_or(NONE, |shared| shared.next[other as usize]);
+            let is_late = other > self.document;
+            if is_late && is_free {
+                self.found.push((other, is_unsure));
+            }
+            if is_late && (is_free || self.is_chain) && self.looks.get(other as usize).is_none_or(|&n| n <= self.most) {
+                left = Left { is_any: true, is_connected: left.is_connected && !is_free };
+                before = other;
+            } else if let Some(shared) = &mut self.shared {
+                let link = if before == NONE {
+                    &mut shared.first[fingerprint as usize]
+                } else {
+                    &mut shared.next[before as usize]
+                };
+                *link = next;
+            }
+            other = next;
+        }
+        left
     }
 }
 
@@ -122,12 +176,14 @@ impl Lists {
 }
 
 impl Candidates {
-    /// fingerprints: their numbers, by document; None if each has another one.
-    pub fn new(documents: usize, fingerprints: Option<Vec<u32>>, is_chain: bool) -> Self {
+    /// fingerprints: their numbers, by document; None if each has another one. most: pairs of a document with earlier ones.
+    pub fn new(documents: usize, fingerprints: Option<Vec<u32>>, is_chain: bool, most: u16) -> Self {
         Candidates {
             is_chain,
             leaders: (0..documents as u32).collect(),
             tries: vec![],
+            most,
+            looks: vec![],
             shared: fingerprints.map(Shared::new),
             added: vec![],
             near: Lists::default(),
@@ -149,7 +205,7 @@ impl Candidates {
 
     /// Adds fingerprints of which many are near each other, before the first step.
     pub fn add_crowd(&mut self, members: Vec<u32>) {
-        self.crowds.push(Crowd { members, is_open: true });
+        self.crowds.push(members);
     }
 
     /// Further pairs, of about `at_once` candidates, and of one document at least; None if there are no more.
@@ -225,7 +281,10 @@ impl Candidates {
 
     /// Whether each document was not compared with all its candidates.
     pub fn truncated(&self) -> Vec<bool> {
-        (0..self.leaders.len()).map(|document| self.tries(document as u32).is_truncated).collect()
+        let is_left_out = |document| self.looks.get(document).is_some_and(|&looks| looks > self.most);
+        (0..self.leaders.len())
+            .map(|document| self.tries(document as u32).is_truncated || is_left_out(document))
+            .collect()
     }
 
     /// The leaders of two documents that can be joined: in chains if they are not connected, in stars if nobody leads
@@ -261,6 +320,9 @@ impl Candidates {
 
     /// Makes lists of what was added.
     fn list(&mut self) {
+        if self.leaders.len() > self.most.into() {
+            self.looks.resize(self.leaders.len(), 0);
+        }
         let count = self.shared.as_ref().map_or(self.leaders.len(), |shared| shared.first.len());
         let mut lengths = vec![0; count + 1];
         // A document of the later fingerprint may come before one of the earlier.
@@ -282,58 +344,54 @@ impl Candidates {
             return;
         }
         let mut lengths = vec![0; count + 1];
-        self.crowds.iter().flat_map(|crowd| &crowd.members).for_each(|&member| lengths[member as usize] += 1);
+        self.crowds.iter().flatten().for_each(|&member| lengths[member as usize] += 1);
         self.crowds_of = Lists::new(lengths);
         for (number, crowd) in self.crowds.iter().enumerate() {
-            crowd.members.iter().for_each(|&member| self.crowds_of.put(member, number as u32));
+            crowd.iter().for_each(|&member| self.crowds_of.put(member, number as u32));
         }
     }
 
     /// Adds the pairs of a document and those of its candidates that come after it. Returns the number of candidates.
     fn pair(&mut self, document: u32, pairs: &mut Pairs) -> usize {
-        let (leaders, shared, is_chain) = (&mut self.leaders, self.shared.as_ref(), self.is_chain);
-        let own = if is_chain { leader(leaders, document) } else { document };
-        if leaders[own as usize] != own {
+        let own = if self.is_chain { leader(&mut self.leaders, document) } else { document };
+        if self.leaders[own as usize] != own {
             return 0;
         }
-        let mut looked_at = 0;
-        // Adds a document and those after it with its fingerprint. Returns whether all are connected to the first.
-        let mut add = |mut other: u32, is_unsure: bool, found: &mut Vec<(u32, bool)>| {
-            let mut is_connected = true;
-            while other != NONE {
-                looked_at += 1;
-                let is_free = match is_chain {
-                    true => leader(leaders, other) != own,
-                    false => leaders[other as usize] == other,
-                };
-                if other > document && is_free {
-                    found.push((other, is_unsure));
-                }
-                is_connected &= !is_free;
-                other = shared.map_or(NONE, |shared| shared.next[other as usize]);
-            }
-            is_connected
-        };
-        let fingerprint = shared.map_or(document, |shared| shared.of[document as usize]);
-        let first = |fingerprint: u32| shared.map_or(fingerprint, |shared| shared.first[fingerprint as usize]);
-        let mut found = vec![];
-        add(shared.map_or(NONE, |shared| shared.next[document as usize]), false, &mut found);
+        let fingerprint = self.shared.as_ref().map_or(document, |shared| shared.of[document as usize]);
+        let (is_chain, most) = (self.is_chain, self.most);
+        let (leaders, shared, looks) = (&mut self.leaders[..], self.shared.as_mut(), &self.looks[..]);
+        let mut search = Search { document, own, is_chain, leaders, shared, most, looks, found: vec![], looked_at: 0 };
+        search.add(fingerprint, false);
         for &near in self.near.get(fingerprint) {
-            add(first(near), false, &mut found);
+            search.add(near, false);
         }
         for &number in self.crowds_of.get(fingerprint) {
             let crowd = &mut self.crowds[number as usize];
-            if crowd.is_open {
-                let is_connected = |all, &member: &u32| add(first(member), true, &mut found) && all;
-                crowd.is_open = !(crowd.members.iter().fold(true, is_connected) && is_chain);
+            let mut is_connected = is_chain;
+            crowd.retain(|&member| {
+                let left = search.add(member, true);
+                is_connected &= left.is_connected;
+                left.is_any
+            });
+            if is_connected {
+                crowd.clear();
             }
         }
+        let (mut found, looked_at) = (search.found, search.looked_at);
         found.sort_unstable();
         found.dedup_by_key(|pair| pair.0); // the sure one comes first
+        found.retain(|pair| self.is_looked_at(pair.0));
         pairs.first.resize(pairs.first.len() + found.len(), document.into());
         pairs.second.extend(found.iter().map(|pair| i64::from(pair.0)));
         pairs.is_unsure.extend(found.iter().map(|pair| pair.1));
         looked_at
+    }
+
+    /// Counts a pair of a document and an earlier one. Whether it is made.
+    fn is_looked_at(&mut self, document: u32) -> bool {
+        let Some(looks) = self.looks.get_mut(document as usize) else { return true };
+        *looks = (*looks + 1).min(self.most + 1);
+        *looks <= self.most
     }
 }
 
@@ -350,6 +408,8 @@ fn leader(leaders: &mut [u32], mut document: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ALL: u16 = u16::MAX - 1;
 
     /// Groups by all pairs of documents whose fingerprints are near, or all those of a crowd.
     fn groups(of: &[u32], near: &[[u32; 2]], crowd: &[u32], is_chain: bool) -> Vec<u32> {
@@ -391,22 +451,57 @@ mod tests {
         let of = [0, 1, 0, 2, 3, 2, 4, 5, 6, 1, 7, 5, 8, 9, 9];
         let (near, crowd) = ([[0, 2], [1, 4], [3, 8], [2, 7], [0, 8]], [3, 5, 6, 9]);
         for (is_chain, at_once) in [false, true].into_iter().flat_map(|each| (0..40).map(move |most| (each, most))) {
-            let mut candidates = Candidates::new(of.len(), Some(of.to_vec()), is_chain);
+            let mut candidates = Candidates::new(of.len(), Some(of.to_vec()), is_chain, ALL);
             candidates.add(near.into_iter());
             candidates.add_crowd(crowd.to_vec());
             assert_eq!(taken_in_steps(&mut candidates, at_once), groups(&of, &near, &crowd, is_chain));
-            let mut distinct = Candidates::new(10, None, is_chain);
+            let mut distinct = Candidates::new(10, None, is_chain, ALL);
             distinct.add(near.into_iter());
             distinct.add_crowd(crowd.to_vec());
             let each = (0..10).collect::<Vec<_>>();
             assert_eq!(taken_in_steps(&mut distinct, at_once), groups(&each, &near, &crowd, is_chain));
         }
-        assert!(Candidates::new(0, None, false).step(1).is_none());
+        assert!(Candidates::new(0, None, false, ALL).step(1).is_none());
+    }
+
+    #[test]
+    fn a_document_is_in_no_more_pairs_with_earlier_ones_than_it_may() {
+        let (of, crowd) = ([0, 0, 1, 2, 3, 0, 3, 1, 2, 4, 4, 0], [0, 1, 2, 3, 4]);
+        for (is_chain, most) in [false, true].into_iter().flat_map(|each| (1..12).map(move |most| (each, most))) {
+            let mut distinct = Candidates::new(of.len(), None, is_chain, most);
+            distinct.add_crowd((0..of.len() as u32).collect());
+            let mut shared = Candidates::new(of.len(), Some(of.to_vec()), is_chain, most);
+            shared.add_crowd(crowd.to_vec());
+            for mut candidates in [distinct, shared] {
+                let mut looks = vec![0; of.len()];
+                while let Some(pairs) = candidates.step(1) {
+                    pairs.second.iter().for_each(|&document| looks[document as usize] += 1);
+                }
+                let wanted: Vec<_> = (0..of.len() as u16).map(|earlier| earlier.min(most)).collect();
+                assert_eq!(looks, wanted);
+                let left_out: Vec<_> = (0..of.len() as u16).map(|earlier| earlier > most).collect();
+                assert_eq!(candidates.truncated(), left_out);
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_later_document_is_paired_with_is_looked_at_no_more() {
+        let (count, most) = (2000, 10);
+        for is_chain in [false, true] {
+            let of = Some((0..count as u32).map(|document| document % 3).collect());
+            let mut candidates = Candidates::new(count, of, is_chain, most);
+            candidates.add_crowd(vec![0, 1, 2]);
+            candidates.list();
+            let looked_at: usize =
+                (0..count as u32).map(|document| candidates.pair(document, &mut Pairs::default())).sum();
+            assert!(looked_at < 3 * count * usize::from(most), "{looked_at}");
+        }
     }
 
     #[test]
     fn pairs_are_unsure_that_only_a_crowd_has() {
-        let mut candidates = Candidates::new(4, Some(vec![0, 1, 0, 2]), false);
+        let mut candidates = Candidates::new(4, Some(vec![0, 1, 0, 2]), false, ALL);
         candidates.add([[0, 1]].into_iter());
         candidates.add_crowd(vec![0, 1, 2]);
         let pairs = candidates.step(1).expect("a step");
@@ -417,7 +512,7 @@ mod tests {
     #[test]
     fn a_crowd_that_is_connected_is_looked_at_no_more() {
         let count = 1000;
-        let mut candidates = Candidates::new(count, None, true);
+        let mut candidates = Candidates::new(count, None, true, ALL);
         candidates.add_crowd((0..count as u32).collect());
         let mut steps = 0;
         while let Some(pairs) = candidates.step(count) {

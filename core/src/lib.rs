@@ -590,15 +590,21 @@ struct Candidates(Mutex<candidates::Candidates>);
 #[pymethods]
 impl Candidates {
     /// fingerprints: int32, the number of each document's, None if all have different ones; is_chain: whether groups are
-    /// chains, else they are stars. Raises ValueError for too many documents.
+    /// chains, else they are stars; most: pairs of a document with earlier ones. Raises ValueError for too many documents.
     #[new]
-    fn new(py: Python<'_>, documents: usize, fingerprints: Option<PyBuffer<i32>>, is_chain: bool) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        documents: usize,
+        fingerprints: Option<PyBuffer<i32>>,
+        is_chain: bool,
+        most: u16,
+    ) -> PyResult<Self> {
         if i32::try_from(documents).is_err() {
             return Err(PyValueError::new_err("too many documents"));
         }
         let numbers = fingerprints.as_ref().map(numbers_in).transpose()?;
         let owned = |numbers: &[i32]| numbers.iter().map(|&number| number as u32).collect();
-        let made = work(py, || candidates::Candidates::new(documents, numbers.map(owned), is_chain))?;
+        let made = work(py, || candidates::Candidates::new(documents, numbers.map(owned), is_chain, most))?;
         Ok(Candidates(Mutex::new(made)))
     }
 

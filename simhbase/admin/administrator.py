@@ -74,8 +74,10 @@ class Administrator:
 
         The groups are those of lookups without limits, with the profile's bounds: the oldest document takes
         all documents near it, the next one that is in no group takes those near it that are in none, and so
-        on. (Those written at once are taken by id.) Muted documents are left out, as by lookups. `dedup`
-        finds others, as it compares texts.
+        on. (Those written at once are taken by id.) In a crowd of documents that share drawers and are not
+        near each other, each is compared with 10,000 that are older, and `truncated` of the answer says of
+        how many there are more. Muted documents are left out, as by lookups. `dedup` finds others, as it
+        compares texts.
 
         min_size: documents of a group, with its representative; since, tags: group only documents that Query
         would let through; chains: groups are connected components of matches instead. progress: reports the

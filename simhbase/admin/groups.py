@@ -46,6 +46,12 @@ class StoredGroups(OfStored):
         """Number of documents in these groups, without the representatives."""
         return len(self._others)
 
+    @property
+    def truncated(self) -> int:
+        """Number of documents that are in no group, or stand for one, and were not compared with all that
+        they may be near to: more than 10,000 earlier ones, with which they share drawers."""
+        return int(np.count_nonzero(self._grouped.truncated & self._grouped.unique))
+
     def __iter__(self) -> Iterator[Group]:
         starts = np.append(0, self._ends[:-1])
         for part in bounded_slices(self._ends - starts, _MEMBERS_AT_ONCE):

@@ -59,6 +59,7 @@ def groups(
     If the store counts refused claims, prints how many ids were refused because of the first document.
     """
     from simhbase.admin import Administrator
+    from simhbase.drawers.groups import LOOKS
     from simhbase.index import open_index
 
     with (
@@ -72,6 +73,11 @@ def groups(
             found,
             f"{found.documents:,} documents: {groups}, with {found.duplicates:,} beside the first of each",
         )
+        if found.truncated:
+            message(
+                f"truncated: {found.truncated:,}, which share drawers with very many that they are not near "
+                f"to, and were compared with {LOOKS:,} of these. They may belong to a group"
+            )
         output.records(found, _lines)
 
 

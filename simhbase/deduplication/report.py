@@ -212,13 +212,12 @@ def report_of(
     kept, sizes = int(np.count_nonzero(grouped.unique)), np.bincount(grouped.first)
     largest = np.argsort(-sizes, kind="stable")[:LARGEST]
     largest = largest[sizes[largest] > 1]
-    cut = grouped.truncated
     return DedupReport(
         documents=len(grouped.unique) + duplicates_of_stored + counts.rejected,
         unique=kept,
         duplicates=len(grouped.unique) + duplicates_of_stored - kept,
         not_contained=0 if grouped.apart is None else int(np.count_nonzero(grouped.apart & grouped.unique)),
-        truncated=0 if cut is None else int(np.count_nonzero(cut & grouped.unique)),
+        truncated=int(np.count_nonzero(grouped.truncated & grouped.unique)),
         duplicates_of_stored=duplicates_of_stored,
         group_count=grouped.count,
         rejected=counts.rejected,

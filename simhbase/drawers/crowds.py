@@ -3,33 +3,33 @@ are not listed (see core/src/candidates.rs)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.join import Pairs, segments_by_table
+from simhbase.drawers.join import Pairs, distances, segments_by_table
 from simhbase.drawers.layout import Layout
-from simhbase.process.slices import Numbers, numbers_below
+from simhbase.process.slices import numbers_below
 
 LARGE = 1024  # members; fewer are paired with each other
 NEAR = 0.1  # share of pairs of a crowd that are near, at least: others are cheaper to list
 _SAMPLED = 512  # pairs
 _BUCKETS = 22  # bits
-Near = Callable[[Numbers, Numbers], NDArray[np.bool_]]  # which of m pairs of positions are near
 
 
 class CrowdedDrawers:
     """The crowds among n fingerprints: uint64 (n,) or (n, 2).
 
-    drawers: positions in each, ascending. name_bits: maximum bits that name a drawer.
+    drawers: positions in each, ascending. name_bits: maximum bits that name a drawer; most: by which near
+    ones differ.
     """
 
-    def __init__(self, fingerprints: NDArray[np.uint64], layout: Layout, name_bits: int, near: Near) -> None:
+    def __init__(self, fingerprints: NDArray[np.uint64], layout: Layout, name_bits: int, most: int) -> None:
         self.drawers: list[NDArray[np.int64]] = []
         n, tables = len(fingerprints), list[list[NDArray[np.int64]]]()
         for named in segments_by_table(fingerprints, layout, name_bits) if n > LARGE else ():
-            tables.append([each for each in _large(named) if _is_crowd(each, near)])
+            tables.append([each for each in _large(named) if _is_crowd(fingerprints[each], most)])
             self.drawers += tables[-1]
         if not self.drawers:
             return
@@ -66,6 +66,6 @@ def _large(named: NDArray[np.uint64]) -> Iterator[NDArray[np.int64]]:
         yield candidates[drawer == number]
 
 
-def _is_crowd(members: NDArray[np.int64], near: Near) -> bool:
+def _is_crowd(members: NDArray[np.uint64], most: int) -> bool:
     one, other = members[np.random.default_rng(0).integers(0, len(members), (2, _SAMPLED))]
-    return bool(near(one, other).mean() >= NEAR)
+    return bool((distances(one, other) <= most).mean() >= NEAR)

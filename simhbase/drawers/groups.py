@@ -26,6 +26,7 @@ from simhbase.process.slices import Numbers, numbers_below
 MOST = (1 << 31) - 1  # documents
 SKETCHES_AT_ONCE = 1 << 14
 PAIRS_AT_ONCE = 1 << 12  # few: the matches among some save many comparisons of the next
+LOOKS = 10_000  # pairs of a document with earlier ones, at most: n that are near nothing have n * n / 2
 IN_VAIN, JOINED = 1, 2  # what a pair of documents does, by the core
 Similar = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
@@ -38,14 +39,14 @@ class Groups:
     representative, which may be far in a connected component; similarity: float64 (n,), to the
     representative, None if unknown; apart: bool (n,), documents near a representative that does not contain
     them, None if containment does not count; truncated: bool (n,), documents that were not compared with all
-    candidates (core/src/candidates.rs), None if texts are not compared.
+    candidates (core/src/candidates.rs).
     """
 
     representative: Numbers
     distance: Distances
+    truncated: NDArray[np.bool_]
     similarity: NDArray[np.float64] | None = None
     apart: NDArray[np.bool_] | None = None
-    truncated: NDArray[np.bool_] | None = None
 
     @property
     def unique(self) -> NDArray[np.bool_]:
@@ -131,15 +132,17 @@ class Matcher:
         (core/src/candidates.rs). Raises UsageError for more than MOST."""
         if len(documents) > MOST:
             raise UsageError(f"at most {MOST:,} different texts are grouped: use simhbase spark dedup")
-        if self.exact is None:
-            candidates = Candidates(len(documents), None, is_chain)
+        if self.exact is None and self._near_match:
+            candidates = Candidates(len(documents), None, is_chain, LOOKS)
         else:
-            found = self._distinct_fingerprints(documents)
-            candidates = Candidates(len(documents), found.inverse.astype(np.int32, copy=False), is_chain)
+            found = distinct(self._chosen(documents).values)
+            numbers = found.inverse.astype(np.int32, copy=False)
+            candidates = Candidates(len(documents), numbers, is_chain, LOOKS)
             documents = documents[found.first]
             del found  # there may be millions
         # In chains, near fingerprints are connected at once, if nothing else is compared.
-        add = candidates.match_pairs if is_chain and self.exact is None else candidates.add
+        is_known = is_chain and self.exact is None and self._near_match
+        add = candidates.match_pairs if is_known else candidates.add
         crowds: list[NDArray[np.int64]] = []
         for pairs in self.scheme.pairs(self._chosen(documents), self.bounds, self.progress, crowds):
             add(pairs.left, pairs.right)
@@ -152,6 +155,7 @@ class Matcher:
         while found := candidates.step(PAIRS_AT_ONCE):
             left, right = (np.frombuffer(each, np.int64) for each in found[:2])
             near = ~np.frombuffer(found[2], np.bool_)
+            near &= self._near_match
             if not near.all():
                 unsure = np.flatnonzero(~near)
                 one, other = documents[left[unsure]], documents[right[unsure]]
@@ -220,6 +224,11 @@ class Matcher:
         """The same with another minimum similarity of texts."""
         return replace(self, exact=None if self.exact is None else replace(self.exact, least=least))
 
+    @property
+    def _near_match(self) -> bool:
+        """Whether near fingerprints have near sketches, as they are made of them, or there are none."""
+        return self.bounds.mismatches is None or self.scheme.listed_sketching is not None
+
     def _chosen(self, documents: Numbers) -> FingerprintBatch:
         values, sketches = self.fingerprints.values, self.fingerprints.sketches
         return FingerprintBatch(chosen(values, documents), chosen(sketches, documents))
@@ -235,7 +244,12 @@ class Matcher:
             keys[part] = identities(named[part], self.scheme.sketching)
         return distinct(keys)
 
-    def grouped(self, representative: Numbers, similarity: NDArray[np.float64] | None = None) -> Groups:
+    def grouped(
+        self,
+        representative: Numbers,
+        truncated: NDArray[np.bool_],
+        similarity: NDArray[np.float64] | None = None,
+    ) -> Groups:
         """Add distances and similarities to representatives. similarity: float64 (n,), exact similarities if
         they were computed already."""
         others = np.flatnonzero(representative != np.arange(len(representative)))
@@ -250,10 +264,10 @@ class Matcher:
         distance: Distances = np.zeros(len(representative), dtype=far.dtype)
         distance[others] = far
         if alike is None:
-            return Groups(representative, distance)
+            return Groups(representative, distance, truncated)
         similarity = np.ones(len(representative))
         similarity[others] = alike
-        return Groups(representative, distance, similarity)
+        return Groups(representative, distance, truncated, similarity)
 
 
 def groups(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
@@ -277,7 +291,7 @@ def groups(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         representative = order[_least_of(representative, rank)]
-    return replace(matcher.grouped(representative), truncated=None if matcher.exact is None else truncated)
+    return matcher.grouped(representative, truncated)
 
 
 def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
@@ -295,8 +309,8 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
 
     In input order, appending documents does not change the groups of earlier ones. In another order, a new
     representative takes its matches out of their groups. Takes 4 bytes for each near pair of distinct
-    fingerprints (8 if texts are compared), and 8 more while collecting them. Members of a large drawer, in
-    which many are near each other, take as much, their pairs nothing.
+    fingerprints (8 if texts or sketches are compared), and 8 more while collecting them. Members of a large
+    drawer, in which many are near each other, take as much, their pairs nothing.
     """
     n = len(matcher.fingerprints)
     values = matcher.distinct(np.arange(n, dtype=numbers_below(n)) if order is None else order)
@@ -309,11 +323,9 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
         place = np.argsort(order)
         representative, similarity = representative[place], similarity[place]
         apart, truncated = apart[place], truncated[place]
-    found = matcher.grouped(representative, similarity)
-    if matcher.exact is None:
-        return found
-    contains = matcher.exact.contains
-    return replace(found, apart=None if contains is None else apart, truncated=truncated)
+    found = matcher.grouped(representative, truncated, similarity)
+    is_contained = matcher.exact is not None and matcher.exact.contains is not None
+    return replace(found, apart=apart) if is_contained else found
 
 
 def _leaders(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from numbers import Real
 from typing import ClassVar
 
@@ -237,17 +237,16 @@ class SimHashScheme:
 
         crowds: where to put the members of large drawers (MinHash: see `sharing_batches`, SimHash:
         CrowdedDrawers). Their pairs, which may not be near, are left out (MinHash: unless a smaller drawer
-        comes first).
+        comes first). SimHash: sketches are not compared then, as a fingerprint may have several.
         """
         k, reach = (0, bounds.bits) if self.reach > self.k else (bounds.bits, 0)
         values = fingerprints.values[:]  # they may be indexed lazily
         batches = pair_batches(values, k, self.layout, reach, progress)
-        if crowds is not None:
-            near = partial(self.are_near, FingerprintBatch(values, fingerprints.sketches), bounds)
-            crowded = CrowdedDrawers(values, self.layout, self._name_bits, near)
-            crowds += crowded.drawers
-            batches = crowded.without_mates(batches)
-        return self._verified(batches, fingerprints.sketches, bounds)
+        if crowds is None:
+            return self._verified(batches, fingerprints.sketches, bounds)
+        crowded = CrowdedDrawers(values, self.layout, self._name_bits, bounds.bits)
+        crowds += crowded.drawers
+        return crowded.without_mates(batches)
 
     def are_near(
         self, fingerprints: FingerprintBatch, bounds: Bounds, left: Numbers, right: Numbers

@@ -36,9 +36,10 @@ class Neighbours:
 @dataclass(frozen=True, slots=True)
 class GroupList:
     """Groups of stored documents, largest first. truncated: there are more, or one of them has more members
-    than are listed; found: number of all groups; duplicates: documents in them, without the first of each;
-    documents: number compared; muted, lost_sketches: numbers left out because they are muted, or have no
-    sketch; read_at: documents written since then may be missing."""
+    than are listed, or documents were not compared with all (see `StoredGroups.truncated`); found: number of
+    all groups; duplicates: documents in them, without the first of each; documents: number compared; muted,
+    lost_sketches: numbers left out because they are muted, or have no sketch; read_at: documents written
+    since then may be missing."""
 
     groups: tuple[Group, ...]
     truncated: bool

@@ -192,7 +192,7 @@ class Service:
             listed = [replace(group, members=_nearest(group.members, most, size)) for group in whole]
             return answers.GroupList(
                 tuple(listed),
-                len(listed) < len(found) or listed != whole,
+                len(listed) < len(found) or listed != whole or found.truncated > 0,
                 len(found),
                 found.duplicates,
                 found.documents,

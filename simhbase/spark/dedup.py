@@ -580,10 +580,8 @@ def _representatives(
             pa.array(found.distance.astype(np.int32)),
             pa.nulls(len(rows), pa.float64()) if similarity is None else pa.array(similarity),
             pa.nulls(len(rows), pa.float64()) if shares is None else pa.array(shares),
-            *(
-                pa.array(np.zeros(len(rows), np.bool_) if flags is None else flags)
-                for flags in (found.apart, found.truncated)
-            ),
+            pa.array(np.zeros(len(rows), np.bool_) if found.apart is None else found.apart),
+            pa.array(found.truncated),
         ]
         yield from pa.Table.from_arrays(arrays, GROUPED.names).to_batches()
 

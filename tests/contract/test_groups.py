@@ -5,10 +5,12 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import simhbase
 from simhbase import Document, Index, SimhbaseError, UsageError
 from simhbase.admin import Administrator, spooled
+from simhbase.cli.groups import groups
 from simhbase.drawers import pairs as drawers_pairs
 from simhbase.index.rows import document_key, listing_key
 from simhbase.model.groups import Group, Member, Pair
@@ -221,6 +223,25 @@ def test_the_command_prints_groups_and_what_may_be_missing(tmp_path):
         "members": [{"id": "b", "distance": 1, "similarity": None}],
         "met": None,
     }
+
+
+def test_a_crowd_of_texts_that_are_not_near_is_said_to_be_truncated(tmp_path, monkeypatch):
+    words = [f"word{number}" for number in range(5000)]
+    chance = np.random.default_rng(3)
+    with simhbase.open(f"rocksdb:{tmp_path}/s.db", create="complete") as index:
+        for number in range(400):
+            own = chance.choice(words, 40).tolist()
+            index.add([Document(f"{number:03}", " ".join(words[:45] + own))])
+        with Administrator(index).groups() as found:
+            assert (found.truncated, len(found)) == (0, 0)
+        monkeypatch.setattr("simhbase.drawers.groups.LOOKS", 20)
+        with Administrator(index).groups() as found:
+            assert 0 < found.truncated < 400
+            said = found.truncated
+    done = CliRunner().invoke(groups, ["--store", f"rocksdb:{tmp_path}/s.db"])
+    assert done.exit_code == 0
+    assert f"truncated: {said}, which share drawers" in done.stderr
+    assert "compared with 20 of these" in done.stderr
 
 
 def test_progress_counts_the_rows_that_are_read():

@@ -27,7 +27,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.sketches import fingerprints
 from simhbase.process import spool
 from simhbase.process.spool import SpooledRows
-from simhbase.profile.profile import Profile
+from simhbase.profile.profile import PRESETS, Profile
 
 T = TypeVar("T")
 
@@ -309,6 +309,41 @@ def test_groups_of_a_crowd_do_not_depend_on_how_many_are_compared_at_once(monkey
     assert np.count_nonzero(found[0].truncated) > n / 2
 
 
+@pytest.mark.parametrize("grouping", [groups, stars])
+@pytest.mark.parametrize("preset", ["default", "complete"])
+def test_the_sketches_of_a_crowd_that_are_not_near_are_compared_in_linear_time(monkeypatch, grouping, preset):
+    """The last one is near the first."""
+    monkeypatch.setattr("simhbase.drawers.groups.LOOKS", 50)
+    scheme, compared = Profile(**PRESETS[preset]).index_scheme, list[int]()
+    are_near = type(scheme).are_near
+
+    def counted(self, fingerprints, bounds, left, right):
+        compared.append(len(left))
+        return are_near(self, fingerprints, bounds, left, right)
+
+    monkeypatch.setattr(type(scheme), "are_near", counted)
+
+    def crowd(n: int) -> tuple[Groups, int]:
+        chance = np.random.default_rng(n)
+        sketches = chance.integers(0, 256, (n, scheme.sketching.bytes), dtype=np.uint8)
+        sketches[:, :8] = 1  # a band
+        sketches[-1] = sketches[0]
+        sketches[-1, -1] ^= 1
+        values = np.full(n, 7, dtype=np.uint64) if preset == "default" else fingerprints(sketches)
+        compared.clear()
+        found = grouping(Matcher(FingerprintBatch(values, sketches), scheme, scheme.bounds(None, None)))
+        return found, sum(compared)
+
+    (few, in_few), (many, in_many) = crowd(2000), crowd(4000)
+    assert in_few <= 2000 * 51
+    assert in_many < 2.1 * in_few
+    for found, n in ((few, 2000), (many, 4000)):
+        assert found.representative.tolist() == [*range(n - 1), 0]
+        last = [n - 1] if grouping is stars else []  # which the first leads, so that nothing is missing
+        assert np.flatnonzero(~found.truncated).tolist() == [*range(51), *last]
+    assert not crowd(40)[0].truncated.any()
+
+
 def minhashed(n: int, folder: Path, *, compares_texts: bool) -> tuple[Groups, int]:
     """Groups of random sketches on disk, two in a thousand alike, and the most memory that they took, also in
     the core."""
@@ -363,7 +398,7 @@ def test_more_documents_than_numbers_are_refused(monkeypatch):
     with pytest.raises(UsageError, match="at most 2 different texts"):
         grouped(values, 0)
     with pytest.raises(ValueError, match="too many documents"):
-        Candidates(1 << 31, None, False)
+        Candidates(1 << 31, None, False, 1)
 
 
 def test_pairs_of_a_large_drawer_are_listed_if_few_are_near():

@@ -36,7 +36,8 @@ def append(sources: SourcesRead, *sizes: int) -> None:
 
 
 def groups_of(representative: np.ndarray) -> Groups:
-    return Groups(representative, np.zeros(len(representative), dtype=np.uint8))
+    nothing = np.zeros(len(representative), dtype=np.uint8)
+    return Groups(representative, nothing, nothing.astype(bool))
 
 
 @pytest.mark.parametrize("piece", [3, 10, 1 << 16])
