@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from simhbase.cli.inputs import input_options, with_console
+from simhbase.cli.inputs import input_options, with_console, without_ids
 from simhbase.cli.options import command, option, profile_options, scope_option, store_option, text_option
 from simhbase.cli.output import Output, json_option
 from simhbase.cli.queries import print_explanations
@@ -44,7 +44,7 @@ Examples:
     multiple=True,
 )
 @profile_options
-@input_options()
+@input_options(ids=False)
 @json_option
 def compare(
     inputs: Inputs,
@@ -62,7 +62,9 @@ def compare(
     document only the fingerprint and the sketch are known: its drawers and its similarity are shown as by
     find --explain.
     """
-    texts = [*_texts_of(with_console(inputs, prints_results=True)), *texts]
+    inputs.check_outputs()
+    inputs.require_no_rejects("a file without a text is an error")
+    texts = [*_texts_of(without_ids(with_console(inputs, prints_results=True))), *texts]
     if len(texts) + len(ids) != 2:
         raise UsageError(
             f"compare takes two texts or stored documents, not {len(texts) + len(ids)}: files that hold one "

@@ -65,6 +65,8 @@ def evaluate(inputs: Inputs, url: str, file: Path, output: Output, **arguments: 
     """
     from simhbase.quality.evaluation import evaluate as measure
 
+    if not inputs.paths:
+        inputs.require_unread()
     documents, store = (inputs, None) if inputs.paths else (None, url)
     found = measure(file, documents, store=store, **arguments)
     output.summary(found.as_dict())

@@ -23,7 +23,6 @@ from simhbase.cli.options import (
     tag_option,
     text_option,
     together,
-    typed_fingerprints,
 )
 from simhbase.cli.output import Output, message, results_option
 from simhbase.cli.queries import answer, documents_as_queries, explain, names_of
@@ -79,7 +78,7 @@ def find(
     scope: str | None,
     texts: Sequence[str],
     ids: Sequence[str],
-    fingerprints: Sequence[str],
+    fingerprints: Sequence[int],
     exclude_self: bool,
     k: int | None,
     min_similarity: float | None,
@@ -96,13 +95,17 @@ def find(
     Matches are listed nearest first. A stored document matches itself; use --exclude-self to hide it. A
     result marked "truncated" hit --drawer-limit or --ids-limit.
     """
-    if explain_them and (inputs.paths or fingerprints or since or tags or not (texts or ids)):
-        raise UsageError("--explain needs --text or --id, without files, --fingerprint, --since or --tag")
+    others = inputs.paths or fingerprints or since or tags or exclude_self
+    if explain_them and (others or not (texts or ids)):
+        raise UsageError(
+            "--explain needs --text or --id, without files, --fingerprint, --since, --tag or --exclude-self"
+        )
     if candidate is not None and not explain_them:
         raise UsageError("--candidate needs --explain")
-    values = typed_fingerprints(fingerprints, inputs.options.fingerprint_base)
     query = Query(k, min_similarity, since, tags)
     inputs = documents_as_queries(inputs, others=bool(texts or ids or fingerprints))
+    if exclude_self and not (ids or inputs.paths):
+        raise UsageError("applies to queries with ids: those of --id and files", parameter="exclude_self")
     inputs.require_outputs()
 
     from simhbase.index import open_index
@@ -127,11 +130,11 @@ def find(
                 if exclude_self:
                     stored = replace(stored, answers=[each.without_self() for each in stored.answers])
                 asked.append(stored)
-            if values:  # answers show them: they need no names
-                found = index.find_fingerprints(values, query)
+            if fingerprints:  # answers show them: they need no names
+                found = index.find_fingerprints(fingerprints, query)
                 asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
-            others = _answers_of(inputs, index, query, rejects, exclude_self) if inputs.paths else iter(())
-            answer(asked, others, inputs.paths, rejects, output, limits="--drawer-limit or --ids-limit")
+            documents = _answers_of(inputs, index, query, rejects, exclude_self) if inputs.paths else iter(())
+            answer(asked, documents, inputs.paths, rejects, output, limits="--drawer-limit or --ids-limit")
     end(rejects.counts, inputs)
 
 

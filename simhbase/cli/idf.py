@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simhbase.cli.inputs import OUTPUT_PATH, end, input_options, or_stdin, output_option, with_console
+from simhbase.cli.inputs import (
+    OUTPUT_PATH,
+    end,
+    input_options,
+    or_stdin,
+    output_option,
+    with_console,
+    without_ids,
+)
 from simhbase.cli.options import FiniteRange, command, option
 from simhbase.cli.output import Output, json_option
 from simhbase.errors import UsageError
@@ -16,6 +24,8 @@ from simhbase.errors import UsageError
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
     from simhbase.jobs.learn_boilerplate import BoilerplateReport
+
+_SHARE = 0.01
 
 
 @command(
@@ -42,7 +52,7 @@ Examples:
     name="share",
     group="Output files",
     type=FiniteRange(0, 1, min_open=True),
-    default=0.01,
+    default=_SHARE,
 )
 @input_options(ids=False)
 @json_option
@@ -61,10 +71,14 @@ def idf(
     """
     if not (file or boilerplate):
         raise UsageError("nothing to write: give -o FILE, --boilerplate FILE or both")
+    if file is None and min_documents != 1:
+        raise UsageError("applies to IDF: give -o FILE, too", parameter="min_documents")
+    if boilerplate is None and share != _SHARE:
+        raise UsageError("applies to boilerplate: give --boilerplate FILE, too", parameter="share")
     from simhbase.jobs.learn_boilerplate import learn_boilerplate, require_rereadable
     from simhbase.jobs.learn_idf import learn_idf
 
-    inputs = or_stdin(inputs)
+    inputs = without_ids(or_stdin(inputs))
     inputs.require_outputs(file, boilerplate)
     if boilerplate:
         require_rereadable(inputs.paths)

@@ -23,6 +23,7 @@ from simhbase.cli.options import (
     fingerprint_base_option,
     option,
     together,
+    typed_fingerprints,
 )
 from simhbase.cli.output import TAKEN, message
 from simhbase.corpus.names import STDIN
@@ -121,6 +122,11 @@ class Console(Watcher):
 def with_console(inputs: Inputs, **how: Any) -> Inputs:
     """The inputs of a command with other attributes of their Console, which keeps the consent."""
     return replace(inputs, watcher=replace(cast(Console, inputs.watcher), **how))
+
+
+def without_ids(inputs: Inputs) -> Inputs:
+    """The inputs, whose texts need no ids."""
+    return replace(inputs, options=replace(inputs.options, id_from="line"))
 
 
 def or_stdin(inputs: Inputs) -> Inputs:
@@ -304,7 +310,8 @@ _OF_INPUTS = ("threads", "processes", "rejects", "max_rejects")
 def input_options(
     *, ids: bool = True, fingerprints: bool = False, by_source: str | None = None, tables: bool = False
 ) -> Decorator:
-    """Adds the options of commands that read documents; the command takes `inputs`, an Inputs.
+    """Adds the options of commands that read documents; the command takes `inputs`, an Inputs, and
+    `fingerprints`, if it has this option, as integers.
 
     ids: False for texts without ids; fingerprints: documents may have a fingerprint instead of a text;
     by_source: sources are counted, by default as this says; tables: documents are written, as tables, too.
@@ -337,7 +344,11 @@ def input_options(
         def with_inputs(*args: Any, yes: bool, **kwargs: Any) -> None:
             from simhbase.corpus.inputs import Inputs
 
-            how = InputOptions(**{"id_from": "line"} | {name: kwargs.pop(name) for name in names})
+            if (typed := kwargs.get("fingerprints")) is not None:
+                kwargs["fingerprints"] = typed_fingerprints(typed, kwargs["fingerprint_base"])
+                if typed and kwargs["fingerprint_field"] is None:  # it is that of the typed ones
+                    kwargs["fingerprint_base"] = None
+            how = InputOptions(**{name: kwargs.pop(name) for name in names})
             others = {name: kwargs.pop(name) for name in of_inputs}
             given = {name: value for name, value in others.items() if value is not None}
             console = Console(consent=Consent(yes))

@@ -18,7 +18,6 @@ from simhbase.cli.options import (
     option,
     profile_options,
     text_option,
-    typed_fingerprints,
 )
 from simhbase.cli.output import Output, results_option
 from simhbase.cli.queries import answer, documents_as_queries, names_of
@@ -56,7 +55,7 @@ def match(
     inputs: Inputs,
     against: Sequence[str],
     texts: Sequence[str],
-    fingerprints: Sequence[str],
+    fingerprints: Sequence[int],
     profile: Mapping[str, object],
     min_similarity: float | None,
     drawer_limit: int | None,
@@ -77,11 +76,9 @@ def match(
     from simhbase.jobs.answers import AnsweredQueries
     from simhbase.jobs.lookups import answers_to
 
-    values = typed_fingerprints(fingerprints, inputs.options.fingerprint_base)
     inputs = documents_as_queries(inputs, others=bool(texts or fingerprints))
     searched = with_console(replace(inputs, paths=against), prints_results=False, prints_rejects=False)
-    searched.check_outputs()
-    inputs.require_outputs()
+    replace(inputs, paths=[*inputs.paths, *against]).require_outputs()
     if [*against, *inputs.paths].count(STDIN) > 1:
         raise UsageError("standard input can only be read once: give the queries or the documents as files")
     is_itself = inputs.are_those_of(searched)
@@ -105,8 +102,8 @@ def match(
         asked = []
         if texts:
             asked.append(AnsweredQueries.of("--text", names_of(texts), corpus.of_texts(texts)))
-        if values:
-            found = corpus.of_fingerprints(values)
+        if fingerprints:
+            found = corpus.of_fingerprints(fingerprints)
             asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
         others = answers_to(
             inputs,

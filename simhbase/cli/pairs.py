@@ -73,6 +73,7 @@ def pairs(
             "--min-similarity, or --store"
         )
     else:
+        inputs.require_unread()
         _of_store(url, scope, since, tags, output)
 
 

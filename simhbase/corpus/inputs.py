@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from glob import has_magic
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, cast, get_args
 
-from simhbase.corpus.names import FORMATS_OF_PAGES, STDIN, format_of, require_lines
+from simhbase.corpus.names import FORMATS_OF_PAGES, STDIN, WITH_FIELDS, format_of, require_lines
 from simhbase.corpus.outputs.files import (
     STANDARD_OUTPUT,
     OutputFile,
@@ -21,7 +22,7 @@ from simhbase.corpus.outputs.files import (
     plain_target,
 )
 from simhbase.corpus.paths import expand, is_taken, local_path, names_nothing
-from simhbase.corpus.record import InputOptions
+from simhbase.corpus.record import FORMATS, Format, InputOptions
 from simhbase.corpus.rejects import Rejects
 from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.errors import OutputFailed, UsageError
@@ -36,6 +37,16 @@ if TYPE_CHECKING:
 
 BySource = Literal["folder", "file"]
 BY_SOURCE: tuple[BySource, ...] = get_args(BySource)
+# Options that only some formats take. Those of files, not of rows of a program; those that jobs set.
+_TAKEN_BY: Mapping[str, tuple[Format, ...]] = {
+    "text_field": WITH_FIELDS,
+    "id_field": WITH_FIELDS,
+    "fingerprint_field": WITH_FIELDS,
+    "delimiter": ("csv",),
+    "quoting": ("csv", "tsv"),
+}
+_OF_FILES = ("format", "encoding", "delimiter", "quoting", "zstd_long", "follow_links")
+_OF_JOBS = ("fingerprint_bits", "value_field", "whole_rows", "tags", "tag_fields")
 
 
 @dataclass(frozen=True)
@@ -165,23 +176,32 @@ class Inputs:
                 "use Index.add"
             )
 
-    def require_outputs(self, *others: str | Path | None) -> None:
+    def require_outputs(
+        self, *others: str | Path | None, documents: Sequence[str | Path | None] = ()
+    ) -> None:
         """Check `rejects` and a job's other output files before anything starts, and tell the watcher which
         exist. Raises as `check_outputs`, and what the watcher raises."""
-        self.check_outputs(*others)
-        self.watcher.replacing(files_in_place((self.rejects, *others)))
+        self.check_outputs(*others, documents=documents)
+        self.watcher.replacing(files_in_place((self.rejects, *documents, *others)))
 
-    def check_outputs(self, *others: str | Path | None) -> None:
-        """Check `rejects` and a job's other output files.
+    def check_outputs(self, *others: str | Path | None, documents: Sequence[str | Path | None] = ()) -> None:
+        """Check the options, `rejects` and a job's other output files. documents: those of the files that get
+        whole documents.
 
-        Raises UsageError for an output that is an input, that the next run would read as an input, or that is
-        named twice; OutputFailed if the folder does not exist or is not writable.
+        Raises UsageError for an option without effect, for an output that is an input, that the next run
+        would read as an input, or that is named twice; OutputFailed if the folder does not exist or is not
+        writable.
         """
+        forms = {format_of(str(path)) or "jsonl" for path in documents if path}
+        for option in fields(InputOptions):
+            is_given = getattr(self.options, option.name) != option.default
+            if is_given and (reason := self._without_effect(option.name, forms)):
+                raise UsageError(f"has no effect, as {reason}: leave it out", parameter=option.name)
         if self.rejects:
             require_lines(str(self.rejects), "rejects")
         inputs = [Path(given) for given in self.local if os.path.isfile(given)]  # noqa: PTH113  # never raises
         targets: set[Path] = set()
-        named = [Path(path) for path in (self.rejects, *others) if path]
+        named = [Path(path) for path in (self.rejects, *documents, *others) if path]
         if named.count(STANDARD_OUTPUT) > 1:
             raise UsageError("two options write to standard output: give one of them a file")
         for path in named:
@@ -207,6 +227,45 @@ class Inputs:
             if not target.parent.is_dir():
                 raise OutputFailed(f"cannot write {path}: there is no folder {target.parent}")
             targets |= written
+
+    def require_unread(self) -> None:
+        """Raise UsageError for options of files where none are read."""
+        self.check_outputs()
+        self.require_no_rejects("no files are read")
+
+    def require_no_rejects(self, reason: str) -> None:
+        """Raise UsageError for options of rejects where there can be none. reason: why."""
+        for option in ("rejects", "max_rejects"):
+            if getattr(self, option) is not None:
+                raise UsageError(f"has no effect, as {reason}: leave it out", parameter=option)
+
+    def _without_effect(self, option: str, written: AbstractSet[Format]) -> str | None:
+        """Why an option changes neither what is read nor what is written; None if it may. written: the
+        formats in which documents are."""
+        options = self.options
+        if option in _OF_JOBS:
+            return None
+        if option == "escape_formulas":
+            return None if written & {"csv", "tsv"} else "no documents are written to CSV or TSV"
+        if (option == "delimiter" and "csv" in written) or (option in ("id_field", "text_field") and written):
+            return None
+        if not self.paths and self.rows is None:
+            return "no files are read"
+        if self.rows is not None and option in _OF_FILES:
+            return "documents are given in place of files"
+        if option == "id_field" and options.id_from != "field":
+            return "ids come from no field (id_from)"
+        if option == "text_field" and options.fingerprint_field is not None:
+            return "fingerprints are read in place of texts (fingerprint_field)"
+        if option == "fingerprint_base" and options.fingerprint_field is None:
+            return "texts are read, and no fingerprints (fingerprint_field)"
+        if self.rows is None and (taken := _TAKEN_BY.get(option)) is not None:
+            from simhbase.corpus.sources import Sources  # a lookup of one text reads no files
+
+            sources = Sources(self.paths, options)
+            if sources.has_any_of(FORMATS) and not sources.has_any_of(taken):
+                return f"no input is {' or '.join(taken)} by its name or format"
+        return None
 
     def _given_that_names(self, target: Path) -> str | None:
         """The folder or glob among the inputs that matches a file, existing or not."""

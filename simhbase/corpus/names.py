@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from simhbase.corpus.record import Format
+from simhbase.corpus.record import FORMATS, Format
 from simhbase.errors import UsageError
 
 STDIN = "-"
@@ -31,6 +31,7 @@ JSON_LINES_NOT = "JSON lines are written, not {}: name it .jsonl, or .jsonl.gz o
 EXTENSIONS = tuple(_BY_EXTENSION)
 FORMATS_OF_PAGES = ("html", "warc")
 WITHOUT_FIELDS: tuple[Format, ...] = ("html", "warc", "text", "lines")
+WITH_FIELDS: tuple[Format, ...] = tuple(each for each in FORMATS if each not in WITHOUT_FIELDS)
 
 
 def format_of(name: str) -> Format | None:

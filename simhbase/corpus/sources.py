@@ -151,6 +151,10 @@ class Sources:
 
     def _rows(self, found: FoundSource, file: BinaryIO) -> Generator[Raw | Reject, None, None]:
         """Rows of a Parquet file, of which only some columns are read."""
+        if (named := self.options.format) not in (None, "parquet", "arrow"):
+            reason = f"it is Parquet or Arrow, and not {named}: leave out the format (format)"
+            yield SourceReject(found.source.name, None, None, reason)
+            return
         begin, size = self._done, found.size()
         yield from parquet_records(found.source, _CountedFile(file, self), self.options, self.notes.append)
         if size is not None:

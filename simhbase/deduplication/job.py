@@ -53,7 +53,7 @@ class Dedup:
             require_written(self.unique)
         for option in self.files.keys() - {"unique"}:
             require_lines(str(self.files[option]), option)
-        self.inputs.require_outputs(self.unique, self.duplicates, self.evidence)
+        self.inputs.require_outputs(self.duplicates, self.evidence, documents=[self.unique])
 
     @property
     def has_texts(self) -> bool:

@@ -25,6 +25,7 @@ from simhbase.deduplication.dates import (
 )
 from simhbase.errors import BadInput, UsageError
 
+DATE_FIELD = "date"
 _EXACT = 2.0**53
 
 
@@ -109,10 +110,15 @@ def preference(
     date_unit: DateUnit | None = None,
 ) -> Preference | None:
     """Parse `first` (returns None), `longest`, `newest` or `oldest` (by the date field), FIELD or -FIELD.
-    Raises UsageError for an empty name."""
-    if name in ("first", "longest"):
+    Raises UsageError for an empty name, and for what has no effect on this choice."""
+    is_date, has_values = name in ("newest", "oldest"), name not in ("first", "longest")
+    if date_field != DATE_FIELD and not is_date:
+        raise UsageError(f"applies to keep newest and oldest, not {name}", parameter="date_field")
+    for parameter, value in ("date_order", date_order), ("date_unit", date_unit):
+        if value is not None and not has_values:
+            raise UsageError(f"applies to keep newest, oldest and FIELD, not {name}", parameter=parameter)
+    if not has_values:
         return None if name == "first" else Preference(None)
-    is_date = name in ("newest", "oldest")
     field = date_field if is_date else name.removeprefix("-")
     if not field:
         raise UsageError(

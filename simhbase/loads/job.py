@@ -127,7 +127,8 @@ class Load:
         for option in OF_DOCUMENTS:
             if path := self.files[option]:
                 (require_written if option in WITH_RECORDS else require_lines)(str(path), option)
-        self.inputs.check_outputs(*(self.files[option] for option in OF_DOCUMENTS))
+        documents = [self.files[option] for option in WITH_RECORDS]
+        self.inputs.check_outputs(self.files["duplicates"], self.files["evidence"], documents=documents)
         if self.name is not None and not self.can_be_resumed:
             raise UsageError(
                 "is only for loads that can be resumed, and those that read or write a pipe cannot: leave "

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from glob import has_magic
 from itertools import takewhile
 from pathlib import Path
@@ -37,6 +37,11 @@ from simhbase.spark.guard import guarded
 from simhbase.spark.places import LINE_BITS, MOST_FILES, MOST_ON_LINE, PART_BITS, place_of
 
 FORMATS: tuple[Format, ...] = ("jsonl", "parquet")
+_OPTIONS: Mapping[Format, Sequence[str]] = {
+    "jsonl": ("id_field", "text_field", "id_prefix", "html", "max_record_bytes"),
+    "parquet": ("id_field", "text_field"),
+}
+_SET_BY_JOBS = ("format", "value_field", "whole_rows")
 PLACE, VALUE, ROW = "__simhbase_order", "value", "row"
 _LINES = f"id binary, text binary, {VALUE} string, {ROW} binary, {PROBLEM} string, {PLACE} long"
 _PATH, _BEGIN = "path", "begin"
@@ -96,11 +101,11 @@ class Files:
     ) -> InputRows:
         """The rows of all files, in input order. options: the fields; preferred: whether a value is chosen by
         (options.value_field); count_field: no record may have it."""
+        for option in fields(InputOptions):
+            is_given = getattr(options, option.name) != option.default
+            if is_given and option.name not in (*_SET_BY_JOBS, *_OPTIONS[self.format]):
+                raise UsageError(f"has no effect on {self.format} on Spark", parameter=option.name)
         if self.format == "parquet":
-            if options.html:
-                raise UsageError(
-                    "is for JSON lines: on Spark, no HTML is read from Parquet", parameter="html"
-                )
             df = self._table(_reader(session).parquet(*self.given))
             order = [F.col(PLACE).alias(ORDER)]
             document, text = id_of(df, options.id_field), text_of(df, options.text_field)

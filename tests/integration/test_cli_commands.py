@@ -148,7 +148,6 @@ def test_find_leaves_out_the_query_itself_if_asked_to(tmp_path):
     assert list(map(matches, answers)) == [[("b", 1)], []]
     answers = result(*asked, "--fingerprint-field", "f", "prepared.jsonl", cwd=tmp_path)
     assert list(map(matches, answers)) == [[("b", 1)], [("a", 1)], []]
-    assert matches(result(*asked, "--fingerprint", ZERO, cwd=tmp_path)) == [("a", 0), ("b", 1)]
 
 
 def test_find_says_in_the_end_how_many_queries_have_matches(tmp_path):

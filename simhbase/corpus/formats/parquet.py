@@ -306,6 +306,9 @@ def parquet_records(
         table = _opened(file, options)
         columns = _Columns.of(table.schema_arrow, options)
         names = None if options.whole_rows else columns.names
+        content = columns.content.type
+        if options.encoding != "auto" and _is_text(content) and not _is_binary(content):
+            note(f"{source.name}: its texts are UTF-8, as its schema says: encoding has no effect")
         for batch in chain.from_iterable(map(parts, table.batches(names))):
             if read > most:
                 raise OSError(EFBIG, _SHARED.format(read, most))
