@@ -14,10 +14,18 @@ from simhbase.errors import UsageError
 _ADDRESS = re.compile(r"\[[^]]*\]")  # of IPv6
 _PORT = re.compile(r":\d+(?=,|$)")
 # As an option, in a fragment, or within the value of another option; not passfile and require_auth of libpq.
-_SECRET = re.compile(
-    r"(?i)(pass(?!file)|pwd|secret|token|(?<!require_)auth|credential|signature"
-    r"|(api|access|account|client|server|shared)_?key)[a-z_]*\s*="
+_NAME = (
+    r"((pass(?!file)|pwd|secret|token|(?<!require_)auth(?!ors?\s*=)|credential|signature"
+    r"|(api|access|account|client|server|shared)_?key)[a-z_]{0,40}|(?<![a-z])sig)"
 )
+_SECRET = re.compile(rf"(?i){_NAME}\s*=")
+# As in the key words of libpq and in variables, and a user with a password, in what is no URL.
+_GIVEN = re.compile(
+    rf"(?i)(?<![\w./-])(\w{{0,40}}?{_NAME}(=|\s{{1,9}}=\s{{1,9}}))"
+    r"(?![,;.)](\s|$))('[^']{1,500}'?|\"[^\"]{1,500}\"?|[^\s'\"]{1,500})"
+)
+_USER = re.compile(r"(?<![\w:@.+-])((//)?[^\s:/@'\"=]{1,100}):[^\s/@'\"]{1,500}(?=@[\w.-]{1,200}[:/])")
+_KEY = re.compile(r"(?i)https?://([^/?#]{1,500}@|.{1,2000}[?&]key=)")  # also a token as the user
 _AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 # The beginning of a URL, also of what is none: with a space before it, capitals, or one slash, as of a Path.
 MEANT_AS_URL = re.compile(r"[\s\"'<(]*[a-z][a-z0-9+.-]+(:[a-z0-9+.-]+)*:[/\\]{1,2}", re.IGNORECASE)
@@ -45,10 +53,10 @@ def refuse_secret(url: str, instead: str) -> None:
 def redacted(name: str, *, every_option: bool = True) -> str:
     """A URL as messages show it: of the web without user and query, others without a password and without the
     values of options, or only of those that are named like a secret. The same for what was meant as a URL and
-    is none; other names are unchanged."""
+    is none, and for passwords as libpq takes them; other names are unchanged."""
     found = MEANT_AS_URL.match(name)
     if not found:
-        return name
+        return _without_given(name)
     scheme, rest = found[0], name[found.end() :]
     place = _PLACE_END.split(rest, maxsplit=1)[0]
     if "@" not in place and _odd_ports(place):  # a password with a sign that ends a name in a URL
@@ -63,12 +71,16 @@ def redacted(name: str, *, every_option: bool = True) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """A message in which each URL that may have a password is redacted."""
-    return _WORD.sub(lambda word: _shown(word[0]), text)
+    """A message in which each URL that may have a password is redacted, as are passwords without one."""
+    return _without_given(_WORD.sub(lambda word: _shown(word[0]), text))
+
+
+def _without_given(text: str) -> str:
+    return _USER.sub(r"\1", _GIVEN.sub(r"\1...", text))
 
 
 def _shown(word: str) -> str:
-    is_secret = _has_password(word) or _SECRET.search(unquote(word))
+    is_secret = _has_password(word) or _SECRET.search(unquote(word)) or _KEY.match(word)
     return redacted(word, every_option=False) if is_secret else word
 
 

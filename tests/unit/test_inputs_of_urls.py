@@ -35,6 +35,18 @@ def test_a_file_may_have_any_name(given, tmp_path, monkeypatch):
     assert Inputs([given]).paths == [given]
 
 
+@pytest.mark.parametrize(
+    "given", ["host=h password=secret", "PGPASSWORD=secret", "u:secret@h/x", "//u:secret@h/x"]
+)
+def test_what_names_no_file_and_may_hold_a_password_is_refused_without_it(given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="names no file, and may hold a password") as refused:
+        Inputs([given])
+    assert "secret" not in str(refused.value)
+    (tmp_path / "password=secret").touch()
+    assert Inputs(["password=secret"]).paths == ["password=secret"]
+
+
 @pytest.mark.parametrize("given", [" https://u:secret@h/x", "HTTPS://u:secret@h/x", "https://u:secret@h/x"])
 @pytest.mark.parametrize(
     "command",
