@@ -193,7 +193,7 @@ def local_path(given: str) -> str | None:
             f"{redacted(given)!r} is no URL that is read: one begins with its scheme in small letters and "
             "two slashes, as https://, without anything before"
         )
-    if redacted(path) != path and not has_magic(path) and not os.path.lexists(path):
+    if not (os.path.lexists(path) or has_magic(path)) and redacted(path) != path:
         raise UsageError(f"{redacted(path)!r} names no file, and may hold a password: inputs are files")
     return path
 
