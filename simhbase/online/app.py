@@ -13,9 +13,8 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, Response
-from starlette.routing import BaseRoute, Mount, Route, Router
-from starlette.staticfiles import StaticFiles
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simhbase.errors import BadInput, Overloaded, TimedOut, UsageError
@@ -38,6 +37,7 @@ _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\";\s]*)")
 LARGE = 1 << 18  # bytes of an answer that are held until they are read
 
 PAGE = Path(__file__).parent / "page"
+KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
 def create_app(index: Index, settings: Settings, metrics: ServiceMetrics) -> ASGIApp:
@@ -63,16 +63,21 @@ def create_app(index: Index, settings: Settings, metrics: ServiceMetrics) -> ASG
         routes.append(Route(path.replace("{id}", "{id:path}"), Methods(path, answering)))
     document = wire.encode(openapi.document(ENDPOINTS))
 
-    async def described(request: Request) -> Response:
-        return Response(document, media_type=JSON)
-
-    async def page(request: Request) -> Response:
-        return FileResponse(PAGE / "index.html")
-
-    files = Mount("/page", StaticFiles(directory=PAGE))  # at the root it would match all other paths
-    routes += [Route("/openapi.json", described), Route("/", page), files]
+    routes.append(Route("/openapi.json", _given_to_all(document, JSON)))
+    for file in PAGE.iterdir():
+        path = "/" if file.name == "index.html" else f"/page/{file.name}"
+        routes.append(Route(path, _given_to_all(file.read_bytes(), KINDS[file.suffix])))
     router = Router(routes, redirect_slashes=False, default=_nothing, lifespan=service.lifespan)
     return Around(router, settings, metrics.answered)
+
+
+def _given_to_all(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    """Answers from memory: strangers may ask, and reading a file takes a thread for each part of it."""
+
+    async def answer(request: Request) -> Response:
+        return Response(content, media_type=media_type)
+
+    return answer
 
 
 async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
@@ -218,11 +223,17 @@ def _documents(body: bytes) -> asked.DocumentsRequest:
 async def unless_gone(request: Request, answer: Awaitable[T]) -> T:
     """An answer, unless the client disconnects before: then what has not begun is cancelled. Raises
     ClientDisconnect."""
+
+    async def leave() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass  # a body that is not read, such as the empty one of GET
+
     answering = asyncio.ensure_future(answer)
-    leaving = asyncio.ensure_future(request.receive())
+    leaving = asyncio.ensure_future(leave())
     try:
         await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not answering.done() and leaving.result()["type"] == "http.disconnect":
+        if not answering.done():
+            leaving.result()
             raise ClientDisconnect
         return await answering
     finally:

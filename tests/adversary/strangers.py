@@ -159,6 +159,20 @@ def reading_nothing(service: Service, chance: random.Random) -> str:
     return "left"
 
 
+def leaving(service: Service, chance: random.Random) -> str:
+    """Asks for what takes long, many times, and waits for none of it."""
+    for _ in range(20):
+        with closing(service.connect(PATIENCE)) as connection:
+            connection.request("GET", chance.choice(["/v1/groups", f"/v1/documents/{VICTIM}/neighbours"]))
+    return "left"
+
+
+def taking_apart(service: Service, _: random.Random) -> int:
+    """The page, in many parts."""
+    parts = ",".join(f"{2 * at}-{2 * at}" for at in range(100))
+    return service.get("/page/page.css", Range=f"bytes={parts}").status
+
+
 def probing(service: Service, chance: random.Random) -> int:
     return max(service.get("/readyz").status for _ in range(chance.randrange(1, 50)))
 
@@ -183,9 +197,12 @@ HOSTILES: Mapping[str, Hostile] = {
     ),
     "many values": posted("/v1/documents", many_values),
     "copies": posted("/v1/documents", copies),
+    "backslashes": posted("/v1/find", lambda _: b'{"text": "' + b"\\\\" * 8_000_000 + b'"}'),
     "nonsense": posted("/v1/claim", nonsense),
     "dripping": dripping,
     "reading nothing": reading_nothing,
+    "leaving": leaving,
+    "taking apart": taking_apart,
     "probing": probing,
     "smuggling": smuggling,
     "leading out": leading_out,

@@ -821,6 +821,24 @@ def test_a_body_of_many_small_values_is_refused_before_it_is_decoded(tmp_path: P
         assert service.post("/v1/documents", quotes).json["added"] == 1
 
 
+def test_a_body_of_backslashes_takes_no_more_memory_than_another(tmp_path: Path) -> None:
+    """Names that are given twice were looked for in time and memory by the escapes: 16 MiB took 0.9 GB."""
+    with serving(store_in(tmp_path), tmp_path) as service:
+        before = most_memory(service)
+        refused = service.post("/v1/find", b'{"text": "' + b"\\\\" * (8 * (1 << 20) - 100) + b'"}')
+        assert (refused.status, refused.code) == (413, "too_large")
+        assert most_memory(service) - before < 200 << 20
+
+
+def test_the_page_is_sent_whole(limited: Service) -> None:
+    """100 parts of a file were read by a thread each: 700 bytes without a token took a hundred times as long
+    as others."""
+    whole = limited.get("/page/page.css")
+    parts = limited.get("/page/page.css", Range="bytes=" + ",".join(f"{2 * at}-{2 * at}" for at in range(100)))
+    assert (parts.status, parts.body) == (200, whole.body)
+    assert whole.headers["content-type"] == "text/css; charset=utf-8"
+
+
 def test_an_answer_has_a_limit(tmp_path: Path) -> None:
     """A text that is stored often, or has many near variants, asked for often, is said to be truncated."""
     url = store_in(tmp_path)

@@ -153,9 +153,12 @@ def test_what_nobody_waits_for_is_not_answered() -> None:
             cancelled.append(True)
             raise
 
+    # The body of a GET, which nobody reads, comes first.
+    messages: list[Message] = [{"type": "http.request"}, {"type": "http.disconnect"}]
+
     async def receive() -> Message:
         await asyncio.sleep(0)
-        return {"type": "http.disconnect"}
+        return messages.pop(0)
 
     async def ask() -> None:
         with pytest.raises(ClientDisconnect):
@@ -171,11 +174,14 @@ async def asked(
     """The status, headers and value of an answer."""
 
     async def receive() -> Message:
-        return {"type": "http.request", "body": json.dumps(value).encode(), "more_body": False}
+        if not bodies:
+            await asyncio.Event().wait()  # the client stays
+        return {"type": "http.request", "body": bodies.pop(), "more_body": False}
 
     async def send(message: Message) -> None:
         sent.append(message)
 
+    bodies = [json.dumps(value).encode()]
     sent: list[Message] = []
     scope = {
         "type": "http",
