@@ -34,7 +34,7 @@ from simhbase.online.tokens import Tokens
 T = TypeVar("T")
 
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\";\s]*)")
-LARGE = 1 << 18  # bytes of an answer that are held until they are read
+LARGE = 1 << 16  # bytes of an answer that are held until they are read
 
 PAGE = Path(__file__).parent / "page"
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}

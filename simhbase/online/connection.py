@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from ipaddress import IPv6Address, IPv6Network
@@ -15,6 +16,7 @@ from simhbase.online.settings import Limits
 from simhbase.process.queue import Shares
 
 LEFT_TO_ANSWER = 2.0  # seconds to send 408 for a slow request before its connection is closed
+EACH_HEADER = 128  # bytes that each takes beside its name and value, and is counted with
 PIPELINED = 16  # requests that wait for the answer to another one of their connection
 _TOO_LARGE = "The headers are too large."
 
@@ -52,8 +54,10 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answers in the form of all errors. msg: why."""
-        body = malformed(msg).body
+        """Answers in the form of all errors. msg: why, unless a callback of the parser has said it."""
+        error = sys.exception()
+        refused = error.__context__ if error else None
+        body = malformed(str(refused) if isinstance(refused, _Refused) else msg).body
         head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
         self.transport.write(
             f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
@@ -73,10 +77,10 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
+        self._count(len(name) + len(value) + EACH_HEADER)
         if name.lower() == b"upgrade":
             # The parser would end here, and what follows be read as a request of its own.
-            raise ValueError("No other protocol is spoken here.")
+            raise _Refused("No other protocol is spoken here.")
         if self._in_headers:  # and not behind a body: a proxy does not look at what is there
             super().on_header(name, value)
 
@@ -84,11 +88,11 @@ class BoundedProtocol(HttpToolsProtocol):
         # All of them may be in one packet with the end of the headers, which `data_received` sees too late.
         self._header_bytes += size
         if self._header_bytes > self._limits.header_bytes:
-            raise ValueError(_TOO_LARGE)  # the parser turns this into an error answered with 400
+            raise _Refused(_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
         if len(self.pipeline) == PIPELINED:
-            raise ValueError("Too many requests wait for an answer.")
+            raise _Refused("Too many requests wait for an answer.")
         _require_one_meaning(self.parser.get_http_version(), self.url, self.headers)
         self._in_headers = False
         self._unread_bytes = 0
@@ -120,19 +124,23 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
+class _Refused(ValueError):
+    """Raised by a callback of the parser, which turns it into an error that is answered with 400."""
+
+
 def _require_one_meaning(version: str, target: bytes, headers: Sequence[tuple[bytes, bytes]]) -> None:
     """Refuses what the parser lets through, and a proxy in front may read otherwise: where the body ends, and
-    which host is meant. Raises ValueError."""
+    which host is meant. Raises _Refused."""
     is_latest = version == "1.1"
     if not (is_latest or version == "1.0"):
-        raise ValueError("Only HTTP/1.1 is spoken here.")
+        raise _Refused("Only HTTP/1.1 is spoken here.")
     if not target.startswith(b"/"):  # such as http://another.host/healthz
-        raise ValueError("The target is not a path.")
+        raise _Refused("The target is not a path.")
     if is_latest and not any(name == b"host" for name, _ in headers):
-        raise ValueError("There is no Host.")
+        raise _Refused("There is no Host.")
     for name, value in headers:
         if name == b"transfer-encoding" and not (is_latest and value.lower() == b"chunked"):
-            raise ValueError("The only transfer coding is chunked.")
+            raise _Refused("The only transfer coding is chunked.")
 
 
 def client_of(address: str) -> str:

@@ -450,6 +450,20 @@ def test_headers_of_one_packet_are_counted_too(limited: Service, size: int, stat
         assert large.recv(1000).startswith(b"HTTP/1.1 " + status)
 
 
+@pytest.mark.parametrize("end", [b"\r\n", b""])
+def test_many_short_headers_are_counted_by_what_they_take(limited: Service, end: bytes) -> None:
+    """15,000 of them, 60 kB without a token, took 1.7 MB on each of 4,096 connections, for half a minute."""
+    head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    with closing(opened(limited)) as few:
+        few.sendall(head + b"a:\r\n" * 400 + b"\r\n")
+        assert received(few).startswith(b"HTTP/1.1 200")
+    with closing(opened(limited)) as many:
+        many.sendall(head + b"a:\r\n" * 600 + end)
+        answer = received(many)
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert b"The headers are too large." in answer
+
+
 def test_headers_that_are_too_large_are_refused(limited: Service) -> None:
     with closing(opened(limited)) as large:
         large.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Large: ")
@@ -543,23 +557,30 @@ CHUNKS = b'd\r\n{"text":"ab"}\r\n0\r\n\r\n'
 
 
 @pytest.mark.parametrize(
-    "sent",
+    ("sent", "reason"),
     [
-        b"GET /healthz HTTP/1.1\r\n\r\n",
-        b"GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"GET /healthz HTTP/2.0\r\nHost: localhost\r\n\r\n",
-        FIND + b"Transfer-Encoding: gzip, chunked\r\n\r\n" + CHUNKS,
-        FIND.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKS,
+        (b"GET /healthz HTTP/1.1\r\n\r\n", "There is no Host."),
+        (b"GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "The target is not a path."),
+        (b"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "The target is not a path."),
+        (b"GET /healthz HTTP/2.0\r\nHost: localhost\r\n\r\n", "Only HTTP/1.1 is spoken here."),
+        (
+            FIND + b"Transfer-Encoding: gzip, chunked\r\n\r\n" + CHUNKS,
+            "The only transfer coding is chunked.",
+        ),
+        (
+            FIND.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKS,
+            "The only transfer coding is chunked.",
+        ),
     ],
     ids=["no host", "absolute", "another host", "another version", "coded", "chunks in 1.0"],
 )
-def test_what_a_proxy_may_read_otherwise_is_refused(limited: Service, sent: bytes) -> None:
+def test_what_a_proxy_may_read_otherwise_is_refused(limited: Service, sent: bytes, reason: str) -> None:
     with closing(opened(limited)) as asking:
         asking.sendall(sent)
         head, _, body = received(asking).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 400")
-        assert json.loads(body)["error"]["code"] == "malformed"
+        error = json.loads(body)["error"]
+        assert (error["code"], error["message"]) == ("malformed", reason)
 
 
 def test_the_only_transfer_coding_is_chunked_and_old_probes_name_no_host(tmp_path: Path) -> None:
