@@ -670,7 +670,7 @@ def test_a_name_given_twice_is_refused(service: Service, path: str, body: str, n
 
 
 def test_texts_that_look_like_names_given_twice_are_texts(service: Service) -> None:
-    for text in ('with "text": and \\ "text": of \\" words', '\\', '\\\\"', '"\\', '\\n"text'):
+    for text in ('with "text": and \\ "text": of \\" words', "\\", '\\\\"', '"\\', '\\n"text'):
         assert service.post("/v1/find", {"text": text, "tags": {"text": text}}).status == 200
 
 
