@@ -74,11 +74,14 @@ def post(folder: Path) -> None:
     sent: list[Any] = []
 
     async def receive() -> dict[str, object]:
-        return {"type": "http.request", "body": body, "more_body": False}
+        if not bodies:
+            await asyncio.Event().wait()  # the client stays
+        return {"type": "http.request", "body": bodies.pop(), "more_body": False}
 
     async def send(message: Any) -> None:
         sent.append(message)
 
+    bodies = [body]
     headers = [
         (b"host", b"localhost"),
         (b"content-type", b"application/json"),
