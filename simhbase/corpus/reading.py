@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
 NOTES = 10  # shown about sources
-PAGE_SECONDS = 60.0  # of processor time, for a page; ordinary ones take a hundredth of a second
+# Of processor time, for a page, and more for each MiB: ordinary ones take a hundredth of a second, and those of
+# many MiB 0.3 s for each.
+PAGE_SECONDS, PAGE_SECONDS_PER_MIB = 5.0, 3.0
 PAGE_MEMORY = 1 << 30  # bytes, for a page, at most: ordinary ones take 10 to 20 times their size
 _NOT_WORTH_WORKERS = 2  # chunks, whose pages take less time than starting a worker process
 # Bytes of a chunk whose pages cannot take much, whatever they hold: the memory of a page may grow with the
@@ -71,7 +73,8 @@ def extracted(
     chunks: Iterator[Chunk], options: InputOptions, processes: int | None = None, callers: int = 1
 ) -> Generator[ReadItems, None, None]:
     """Chunks of HTML pages parsed by worker processes, because the libraries for it hold the interpreter, and
-    a page may crash them, or take more than PAGE_SECONDS or PAGE_MEMORY: then it is a reject (`Parser.lost`).
+    a page may crash them, or take more than PAGE_SECONDS (and by its size) or PAGE_MEMORY: then it is a
+    reject (`Parser.lost`).
     Other chunks, and a few small ones, as they are: these are parsed later, in this process. callers:
     processes on this machine that do the same, and share its memory.
 
@@ -91,7 +94,7 @@ def extracted(
 
     number = usable_processes() if processes is None else processes
     memory = min(PAGE_MEMORY, share_of_memory(max(number, 1) * callers))
-    parser, bounds = Parser(options), Bounds(PAGE_SECONDS, memory)
+    parser, bounds = Parser(options), Bounds(PAGE_SECONDS, memory, PAGE_SECONDS_PER_MIB)
     with closing(
         map_in_processes(parser.parse, rest, number, parser.lost, bounds, size_of, has_pages)
     ) as results:

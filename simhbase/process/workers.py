@@ -26,15 +26,18 @@ from simhbase.process.parallel import require_some, results_in_order
 
 Item = TypeVar("Item")
 
+MIB = 1 << 20
 _OUT_OF_MEMORY = 12  # exit code, as ENOMEM
 
 
 class Bounds(NamedTuple):
-    """What an item may take. seconds: of processor time; memory: bytes of addresses beside those of a process
-    that has just started, where the system limits them (Linux)."""
+    """What an item may take. seconds, seconds_per_mib: of processor time, and further ones by its size;
+    memory: bytes of addresses beside those of a process that has just started, where the system limits them
+    (Linux)."""
 
     seconds: float
     memory: int
+    seconds_per_mib: float = 0
 
 
 def map_in_processes(
@@ -63,7 +66,7 @@ def map_in_processes(
     processes < 1.
     """
     require_some(processes, "processes")
-    return _map_in_processes(_Workers(function, lost, bounds), chunks, processes, size, chosen)
+    return _map_in_processes(_Workers(function, lost, bounds, size), chunks, processes, size, chosen)
 
 
 def _map_in_processes(
@@ -96,10 +99,10 @@ class _Worker(NamedTuple):
     process: SpawnProcess
     pipe: Connection
 
-    def answers(self, items: Sequence[Any]) -> Iterator[Any]:
-        """One for each item; fewer if the process dies."""
+    def answers(self, items: Sequence[Any], seconds: Sequence[float]) -> Iterator[Any]:
+        """One for each item; fewer if the process dies. seconds: what each item may take."""
         try:
-            self.pipe.send(items)
+            self.pipe.send([*zip(items, seconds, strict=True)])
             for _ in items:
                 yield self.pipe.recv()
         except (EOFError, OSError):
@@ -129,10 +132,12 @@ class _Workers(Generic[Item]):
         function: Callable[[Sequence[Item]], Sequence[Item]],
         lost: Callable[[Item, str], Item],
         bounds: Bounds,
+        size: Callable[[Sequence[Item]], int],
     ) -> None:
         self._function = function
         self._lost = lost
         self._bounds = bounds
+        self._size = size
         self._changes = Lock()
         self._running: list[_Worker] = []
         self._stopped = False
@@ -141,18 +146,18 @@ class _Workers(Generic[Item]):
     def results(self, chunk: Sequence[Item]) -> list[Item]:
         """The results of the items of a chunk, in order."""
         found: list[Item] = []
-        rest = chunk
+        rest, seconds = chunk, [self._seconds(item) for item in chunk]
         while rest:
             worker = self._worker()
             done = 0
-            for answer in worker.answers(rest):
+            for answer in worker.answers(rest, seconds):
                 if isinstance(answer, _Raised):
                     raise answer.error
                 found += answer
                 done += 1
             if done < len(rest):
-                found.append(self._lost(rest[done], self._death(worker)))
-            rest = rest[done + 1 :]
+                found.append(self._lost(rest[done], self._death(worker, seconds[done])))
+            rest, seconds = rest[done + 1 :], seconds[done + 1 :]
         return found
 
     def stop(self) -> None:
@@ -166,6 +171,9 @@ class _Workers(Generic[Item]):
         for worker in self._running:
             worker.join()
 
+    def _seconds(self, item: Item) -> float:
+        return round(self._bounds.seconds + self._bounds.seconds_per_mib * self._size([item]) / MIB, 1)
+
     def _worker(self) -> _Worker:
         """The process of this thread, started if there is none."""
         worker: _Worker | None = getattr(self._own, "worker", None)
@@ -173,8 +181,8 @@ class _Workers(Generic[Item]):
             worker = self._own.worker = self._started()
             if not worker.is_ready():
                 raise SimhbaseError(
-                    f"a worker process died when it started ({self._death(worker)}). Finished work is kept; "
-                    "try again, with fewer processes (processes) if memory is short"
+                    f"a worker process died when it started ({self._death(worker, 0)}). Finished work is "
+                    "kept; try again, with fewer processes (processes) if memory is short"
                 )
         return worker
 
@@ -187,7 +195,7 @@ class _Workers(Generic[Item]):
             if self._stopped:
                 raise _Stopped
             process = context.Process(
-                target=_serve, args=(there, self._function, self._bounds), name="simhbase", daemon=True
+                target=_serve, args=(there, self._function, self._bounds.memory), name="simhbase", daemon=True
             )
             resource_tracker.ensure_running()  # unblocks signals, which workers must not get
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
@@ -197,8 +205,8 @@ class _Workers(Generic[Item]):
             self._running.append(worker)
         return worker
 
-    def _death(self, worker: _Worker) -> str:
-        """Why the process of this thread died."""
+    def _death(self, worker: _Worker, seconds: float) -> str:
+        """Why the process of this thread died. seconds: what its item could take."""
         wait([worker.process.sentinel])
         with self._changes:  # starting another process waits for this one, too
             if self._stopped:
@@ -209,7 +217,7 @@ class _Workers(Generic[Item]):
         code = worker.process.exitcode or 0
         taken = None
         if code == -signal.SIGPROF:
-            taken = f"{self._bounds.seconds:g} s of processor time"
+            taken = f"{seconds:g} s of processor time"
         elif code == _OUT_OF_MEMORY:
             taken = f"{self._bounds.memory >> 20:,} MiB of memory"
         if taken:
@@ -247,7 +255,7 @@ class _Raised:
     error: Exception
 
 
-def _serve(pipe: Connection, function: Callable[[list[Any]], Any], bounds: Bounds) -> None:
+def _serve(pipe: Connection, function: Callable[[list[Any]], Any], memory: int) -> None:
     """What a worker process does: read chunks, and send the result of each item as soon as it is there.
 
     A timer of the system ends the process within a long item, even if the item holds the interpreter. It
@@ -255,11 +263,11 @@ def _serve(pipe: Connection, function: Callable[[list[Any]], Any], bounds: Bound
     """
     Thread(target=_leave_with_parent, daemon=True).start()
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    _limit_memory(bounds.memory)
+    _limit_memory(memory)
     pipe.send(True)  # has started
     while True:
-        for item in pipe.recv():
-            signal.setitimer(signal.ITIMER_PROF, bounds.seconds)
+        for item, seconds in pipe.recv():
+            signal.setitimer(signal.ITIMER_PROF, seconds)
             try:
                 answer: Any = function([item])
             except MemoryError:

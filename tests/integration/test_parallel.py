@@ -44,6 +44,13 @@ def takes_memory_at_three(number: int) -> int:
     return len(bytearray(4 * MEMORY)) if number == 3 else number
 
 
+def takes_a_second(number: int) -> int:
+    end = time.process_time() + 1
+    while time.process_time() < end:
+        pass
+    return number
+
+
 def named(item: Any, reason: str) -> str:
     return f"{item}: {reason}"
 
@@ -234,6 +241,18 @@ def test_no_thread_outlives_a_map_however_it_ends():
 def map_chunks(function: Callable[[Any], Any], chunks: Iterable[Sequence[Any]], seconds: float = 60.0):
     with closing(map_in_processes(Each(function), chunks, 2, named, Bounds(seconds, MEMORY))) as results:
         return list(results)
+
+
+def test_a_larger_item_may_take_more_time():
+    bounds = Bounds(0.2, MEMORY, 0.2)
+    size = {3: 0, 4: 50 << 20}
+    mapped = map_in_processes(
+        Each(takes_a_second), [[3, 4, 3]], 1, named, bounds, lambda chunk: sum(size[each] for each in chunk)
+    )
+    with closing(mapped) as results:
+        ((lost, done, last),) = results
+    assert (lost, done) == (last, 4)
+    assert lost.startswith("3: it took more than 0.2 s of processor time: leave it out")
 
 
 def test_an_item_whose_process_dies_is_lost_alone_and_the_others_keep_their_order():

@@ -47,6 +47,7 @@ def test_workers_parse_the_same_records_in_the_same_order(tmp_path):
 
 def test_a_page_that_takes_too_long_is_a_reject_and_all_others_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr("simhbase.corpus.reading.PAGE_SECONDS", 0.3)
+    monkeypatch.setattr("simhbase.corpus.reading.PAGE_SECONDS_PER_MIB", 0.001)
     pages = [f"<p>words of page {number}</p>" for number in range(20)]
     pages[7] = page_of(REPEATED["formatting"], 15 << 20)
     rows = [orjson.dumps({"id": f"p{number}", "text": page}) for number, page in enumerate(pages)]
