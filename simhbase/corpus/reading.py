@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
 NOTES = 10  # shown about sources
-# Of processor time, for a page, and more for each MiB: ordinary ones take a hundredth of a second, and those of
-# many MiB 0.3 s for each.
+# Of processor time, for a page, and more for each MiB. Ordinary pages take a hundredth of a second, and large
+# ones 0.3 s for each MiB.
 PAGE_SECONDS, PAGE_SECONDS_PER_MIB = 5.0, 3.0
 PAGE_MEMORY = 1 << 30  # bytes, for a page, at most: ordinary ones take 10 to 20 times their size
 _NOT_WORTH_WORKERS = 2  # chunks, whose pages take less time than starting a worker process
