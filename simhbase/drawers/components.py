@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.drawers.groups import LOOKS
 from simhbase.process.slices import Numbers
 
 _COMPARED = 1 << 18  # pairs at once
@@ -36,14 +37,21 @@ def connections(
     members: NDArray[np.int64], near: Callable[[Numbers, Numbers], NDArray[np.bool_]]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Near pairs of m members that connect all that are near: far fewer than there are near pairs, from few
-    comparisons if most members are near one of a few, and in no case from more than one a pair.
+    comparisons if most members are near one of a few, and in no case from more than one a pair. Members that
+    were compared with LOOKS others in vain are all connected, near or not: whoever forms groups of what is
+    connected compares them no further, and says so.
 
     near: members (n,) twice -> bool (n,), which pairs are near.
     """
+    looks = 0  # of each member
     while len(members) > 1:
         leader, members = members[:1], members[1:]
+        if looks >= LOOKS:
+            yield np.repeat(leader, len(members)), members
+            return
         is_near = near(np.repeat(leader, len(members)), members)
         led, members = members[is_near], members[~is_near]
+        looks += 1 + len(led)
         yield np.repeat(leader, len(led)), led
         # Members led are compared no more after this, so what is near one of them must be connected here.
         waiting = members

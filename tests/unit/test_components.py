@@ -31,3 +31,21 @@ def test_connections_join_all_that_are_near_by_few_comparisons(reach: int) -> No
     is_near = np.abs(places[left] - places[right]) <= reach
     assert np.array_equal(root, merge_components(np.arange(len(places)), left[is_near], right[is_near]))
     assert compared <= len(left)
+
+
+def test_a_crowd_of_which_none_is_near_takes_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simhbase.drawers.components.LOOKS", 50)
+    compared = list[int]()
+
+    def near(left: Numbers, right: Numbers) -> NDArray[np.bool_]:
+        compared.append(len(left))
+        return np.zeros(len(left), np.bool_)
+
+    for n in (40, 1000, 2000):
+        compared.clear()
+        root = np.arange(n)
+        for left, right in connections(np.arange(n), near):
+            root = merge_components(root, left, right)
+        assert sum(compared) <= 50 * n
+        # The first ones were compared with all others.
+        assert root.tolist() == ([*range(50)] + [50] * (n - 50) if n > 50 else [*range(n)])
