@@ -19,7 +19,7 @@ import click
 
 from simhbase.errors import OutputFailed, UsageError
 from simhbase.model.urls import without_passwords
-from simhbase.process.logs import printable
+from simhbase.process.logs import printable, printable_json
 
 if TYPE_CHECKING:
     from simhbase.model.stored import Met
@@ -229,7 +229,7 @@ def discard(stream: TextIO) -> None:
 def _json(value: Any) -> bytes:
     from simhbase.model import wire
 
-    return wire.encode_any_text(value)
+    return printable_json(wire.encode_any_text(value))
 
 
 def _text(line: str) -> bytes:

@@ -22,6 +22,13 @@ def printable(text: str) -> str:
     return CONTROL.sub(_escaped, text)
 
 
+def printable_json(line: bytes) -> bytes:
+    r"""Escape the same in a line of JSON, e.g. as \u009b."""
+    if line.isascii():
+        return line
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line.decode()).encode()
+
+
 def _escaped(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 1 << 8 else f"\\u{code:04x}"

@@ -1,4 +1,4 @@
-"""Opens files in whose place others may put something that blocks the reader."""
+"""Opens and writes files in whose place others may put a pipe or a link."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import stat
 from errno import EINVAL
 from pathlib import Path
+from secrets import token_hex
 from typing import BinaryIO
 
 NOT_PLAIN = "it is a pipe, socket or device"
@@ -22,4 +23,17 @@ def open_plain(path: str | Path, flags: int = 0, *, folder: int | None = None) -
         return os.fdopen(file, "rb")  # raises IsADirectoryError
     except BaseException:
         os.close(file)
+        raise
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file beside and rename it: nobody reads a part of it, and a link that another user has prepared
+    is replaced, not followed. Raises OSError."""
+    part = path.with_name(f"{token_hex(8)}.part")
+    try:
+        with part.open("xb") as file:
+            file.write(content)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
         raise

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from simhbase.errors import BadInput, OutputFailed, UsageError
 from simhbase.model.urls import redacted
+from simhbase.process.plain_files import write_whole
 from simhbase.profile.profile import NAMES, PRESETS, Profile, preset_parameters
 from simhbase.text.content import NamedContent
 from simhbase.text.encoding import decode
@@ -144,14 +145,11 @@ def write_profile_file(path: Path, profile: Profile) -> None:
 
 
 def _write(path: Path, content: bytes, *, replaces: bool) -> None:
-    if not replaces and path.exists() and path.read_bytes() != content:
+    if not replaces and path.exists() and not (path.is_file() and path.read_bytes() == content):
         raise UsageError(
             f"{path} belongs to the profile file, but exists with other content: use another name"
         )
-    part = path.with_name(f"{path.name}.part")
     try:
-        part.write_bytes(content)
-        part.replace(path)
+        write_whole(path, content)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise OutputFailed(f"cannot write {redacted(str(path))}: {error.strerror}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from io import BytesIO
 from itertools import groupby, pairwise
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from simhbase.drawers.bands import bands
 from simhbase.errors import SimhbaseError
+from simhbase.process.plain_files import write_whole
 from simhbase.quality.calibration import Calibration, Figures
 from simhbase.quality.intervals import Estimate
 from simhbase.quality.pairs import TextPairs
@@ -55,8 +57,13 @@ def _drawn(plot: Callable[[Axes, Calibration], None], calibration: Calibration, 
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1.0))  # beside the curves
     svg, png = path.with_suffix(".svg"), path.with_suffix(".png")
-    figure.savefig(svg, metadata={"Date": None})
-    figure.savefig(png, dpi=_PNG_DPI, metadata={"Software": None})
+    for file, how in (
+        (svg, {"metadata": {"Date": None}}),
+        (png, {"metadata": {"Software": None}, "dpi": _PNG_DPI}),
+    ):
+        drawn = BytesIO()
+        figure.savefig(drawn, format=file.suffix[1:], **how)
+        write_whole(file, drawn.getvalue())
     return [svg, png]
 
 

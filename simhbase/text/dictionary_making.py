@@ -4,9 +4,7 @@ it, and the others wait."""
 from __future__ import annotations
 
 import fcntl
-import os
 import runpy
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 from simhbase._core import Dictionary, build_dictionary
 from simhbase.errors import BadInput
 from simhbase.process.logs import logger
+from simhbase.process.plain_files import write_whole
 from simhbase.text.dictionary import model, opened
 
 _STATES = "BEMS"
@@ -42,7 +41,7 @@ def _made(folder: str, path: Path) -> Dictionary:
         if found := opened(str(path)):
             return found  # another process made it
         block = _block(folder)
-        _write(path, block)
+        write_whole(path, block)  # other processes may have mapped the file that is there
     return Dictionary(block)
 
 
@@ -51,18 +50,6 @@ def _alone(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _write(path: Path, block: bytes) -> None:
-    """Write beside and rename: a file that other processes have mapped never changes."""
-    descriptor, part = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(block)
-        Path(part).replace(path)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
 
 
 def _block(folder: str) -> bytes:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import pytest
 
 from simhbase.corpus.outputs.csv import csv_form
 from simhbase.corpus.outputs.files import KeptBeginning, part_of
@@ -15,3 +18,12 @@ def test_an_unfinished_file_keeps_its_columns_also_where_they_look_like_formulas
     form = csv_form(path, ",", KeptBeginning(len(begun), 0), escape_formulas=True)
     assert list(form.rows([line])) == [b"'+,'-1"]
     assert list(csv_form(path, ",", escape_formulas=True).rows([line])) == [b"id,'=name", b"'-1,'+"]
+
+
+@pytest.mark.parametrize("before", ["", " ", "\ufeff", "\u3000\u200b", "\0", "\xa0"])
+@pytest.mark.parametrize("sign", "=+-@\t\r＝")
+def test_a_formula_is_escaped_also_behind_what_is_not_seen(before: str, sign: str, tmp_path: Path) -> None:
+    line = json.dumps({"id": f"{before}{sign}1+1", f"{before}{sign}name": "a"}).encode()
+    header, row = csv_form(tmp_path / "rows.csv", ",", escape_formulas=True).rows([line])
+    assert row.decode().lstrip('"').startswith("'")
+    assert header.decode().partition(",")[2].lstrip('"').startswith("'")

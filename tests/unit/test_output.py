@@ -139,6 +139,14 @@ def test_marks_that_have_an_id_look_like_another_are_shown(capfdbinary):
     assert r"a\u2066b\x1b" in shown
 
 
+def test_json_has_no_character_that_a_terminal_obeys_and_the_same_values(capfdbinary):
+    text = "a\x1b[1m\x9b31m\u202e\u2028\x85\u061c é中"
+    Output(as_json=True).rows([{"id": text}])
+    (line,) = capfdbinary.readouterr().out.splitlines()
+    assert json.loads(line) == {"id": text}
+    assert line.decode().isprintable()
+
+
 def test_messages_go_to_stderr_alone(capfd):
     message("仅供参考")
     assert capfd.readouterr() == ("", "仅供参考\n")

@@ -1,5 +1,6 @@
 """Profiles as files: what is written is read again, and mistakes are named."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,19 @@ def test_what_lies_there_and_is_not_ours_stays(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"p.idf": b"somebody's"}
     with pytest.raises(OutputFailed, match="cannot write"):
         write_profile_file(tmp_path / "nowhere" / "p.toml", Profile(verify=False))
+
+
+@pytest.mark.parametrize("name", ["p.toml", "p.toml.part", "p.idf.part"])
+def test_no_link_that_another_user_has_prepared_is_followed(name, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / name).symlink_to(victim)
+    write_profile_file(tmp_path / "p.toml", Profile())
+    assert victim.read_text() == "mine"
+    assert (tmp_path / "p.toml").is_file()
+
+
+def test_a_pipe_beside_a_profile_file_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "p.boilerplate")
+    with pytest.raises(UsageError, match="exists with other content"):
+        write_profile_file(tmp_path / "p.toml", Profile(verify=False, boilerplate=BOILERPLATE))

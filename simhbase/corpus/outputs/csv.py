@@ -26,6 +26,7 @@ from simhbase.text.packing import Rereadable, unpacked
 
 # What spreadsheets take for the beginning of a formula: OWASP, "CSV Injection".
 _FORMULAS = tuple("=+-@\t\r\n＝＋－＠")
+_SKIPPED = " \u00a0\u3000\u200b\ufeff\0"  # before it, by some: spaces, and what is not seen
 
 
 def csv_form(
@@ -68,7 +69,7 @@ def _cell(value: Any, *, escape_formulas: bool) -> str:
 
 def is_formula(value: Any) -> bool:
     """True for a string that a spreadsheet may take for a formula; numbers are none."""
-    return isinstance(value, str) and value.startswith(_FORMULAS)
+    return isinstance(value, str) and value.lstrip(_SKIPPED).startswith(_FORMULAS)
 
 
 def _row(cells: Iterable[str], delimiter: str) -> bytes:

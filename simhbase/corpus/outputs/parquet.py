@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import UUID
 
 from simhbase.corpus.fields import json_value
@@ -52,9 +52,10 @@ def parquet_form(path: Path, types: Callable[[], Types]) -> Form:
     def finish(written: Path, target: Path, kept: KeptBeginning) -> None:
         made = made_of(target)
         try:
-            made.unlink(missing_ok=True)  # it might be a link of another user
-            _write_table(written, made, kept, types())
-            with made.open("rb") as table:
+            made.unlink(missing_ok=True)
+            with made.open("xb") as table:  # a link that another user puts there is not followed
+                _write_table(written, table, kept, types())
+                table.flush()
                 os.fsync(table.fileno())
             rename(made, target)
         except BaseException:
@@ -86,7 +87,7 @@ def _made_of(kept: KeptBeginning) -> bytes:
     return f"{kept.size} {kept.crc}".encode()
 
 
-def _write_table(lines: Path, made: Path, kept: KeptBeginning, known: Types) -> None:
+def _write_table(lines: Path, made: BinaryIO, kept: KeptBeginning, known: Types) -> None:
     """Create a Parquet file from JSON lines."""
     tried = _types_to_try(lines, known)
     unfit = set(tried)
@@ -161,7 +162,7 @@ def _can_be_written(kind: Any) -> bool:
     return _can_be_written(kind.value_type) if types.is_list(kind) else True
 
 
-def _unfit(lines: Path, made: Path, kept: KeptBeginning, types: Types) -> set[str]:
+def _unfit(lines: Path, made: BinaryIO, kept: KeptBeginning, types: Types) -> set[str]:
     """Write the table with columns of these types; returns the columns that do not fit all values, in which
     case the table is incomplete."""
     import pyarrow as arrow
@@ -170,6 +171,8 @@ def _unfit(lines: Path, made: Path, kept: KeptBeginning, types: Types) -> set[st
     fields = [(name, arrow.string() if kind is None else kind) for name, kind in types.items()]
     schema = arrow.schema(fields, metadata={_MADE_OF: _made_of(kept)})
     unfit: set[str] = set()
+    made.seek(0)
+    made.truncate()
     with ParquetWriter(made, schema, compression=COMPRESSION) as writer:
         group: list[Any] = []
         for columns in _batches(lines, types):
