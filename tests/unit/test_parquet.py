@@ -635,9 +635,29 @@ def test_damage_of_a_footer_raises_nothing_but_oserror(tmp_path_factory, at, dam
         assert len(chunks(io.BytesIO(data), *columns)) == 1
 
 
-def test_another_header_is_not_guessed():
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"\x15\x04\x15\x02\x1e" * 9,
+        pytest.param(b"\x1c\0\x15\x02\x15\x02\0" * 4, id="its kind is a struct"),
+        pytest.param(b"\x19\x05\x15\x02\x15\x02\0" * 4, id="its kind is a list"),
+    ],
+)
+def test_another_header_is_not_guessed(header):
     with pytest.raises(OSError, match="another header"):
-        list(pages(io.BytesIO(b"\x15\x04\x15\x02\x1e" * 9), Chunk("text", 0, 27, is_flat=True)))
+        list(pages(io.BytesIO(header), Chunk("text", 0, 27, is_flat=True)))
+
+
+kinds_of_values = st.sampled_from(
+    [b"\x05\x02", b"\x0c\0", b"\x09\x05", b"\x08\0", b"\x01", b"\x0b\0", b"\x07" + bytes(8)]
+)
+
+
+@given(st.lists(kinds_of_values, max_size=6))
+def test_headers_with_values_of_other_kinds_raise_nothing_but_oserror(values):
+    header = b"".join(bytes([0x10 | value[0]]) + value[1:] for value in values) + b"\0"
+    with suppress(OSError):
+        list(pages(io.BytesIO(header), Chunk("text", 0, len(header), is_flat=True)))
 
 
 cells = st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=9))

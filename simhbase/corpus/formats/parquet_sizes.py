@@ -126,8 +126,10 @@ def _page_at(file: RawIOBase, place: int) -> tuple[Page, int] | None:
 
 
 def _page(fields: dict[int, Any], size: int) -> tuple[Page, int] | None:
-    kind, unpacked, packed = fields.get(_KIND, -1), fields.get(_PAGE_UNPACKED), fields.get(_PAGE_PACKED)
-    if not isinstance(unpacked, int) or not isinstance(packed, int) or min(unpacked, packed) < 0:
+    kind, unpacked, packed = (fields.get(field) for field in (_KIND, _PAGE_UNPACKED, _PAGE_PACKED))
+    if not (isinstance(kind, int) and isinstance(unpacked, int) and isinstance(packed, int)):
+        return None
+    if min(unpacked, packed) < 0:
         return None
     more = fields.get(_OF_KIND.get(kind, 0))
     given = more.get(_VALUES) if isinstance(more, dict) else None
