@@ -48,6 +48,7 @@ from simhbase.text.normalise import normalise
 SHOWN = 10  # most frequent items in the report
 LEAST_DOCUMENTS = 10  # in any corpus, a few documents share phrases by chance
 _AT_ONCE = 1 << 20  # characters
+MOST_ITEMS = 1 << 20  # of 2.5 kB each; of those that only may be frequent, of a tenth, four times as many
 _SLOT_BITS = 24
 _TO_SLOT = np.uint64(64 - _SLOT_BITS)
 _NO_PLACE = FirstSeen("", 0)
@@ -154,7 +155,8 @@ class Learnt:
 def learn(
     each: Callable[[Callable[[ReadItems], Items]], Iterable[Items]], parser: Parser, share: float
 ) -> Learnt:
-    """Learn the boilerplate of a share of the texts. each: applies a function to all chunks; called twice."""
+    """Learn the boilerplate of a share of the texts. each: applies a function to all chunks; called twice.
+    Raises BadInput if there is more than a list of boilerplate can have."""
     texts = 0
     by_slot = np.zeros(1 << _SLOT_BITS, dtype=np.uint32)
     for new, items, _ in _of_new_texts(each(partial(items_of, parser, None))):
@@ -168,7 +170,19 @@ def learn(
         shown |= some
         names, numbers = np.unique(items, return_counts=True)
         documents.update(dict(zip(names.tolist(), numbers.tolist(), strict=True)))
+        if len(documents) > 4 * MOST_ITEMS:
+            raise _too_many(least, texts)
+    if sum(number >= least for number in documents.values()) > MOST_ITEMS:
+        raise _too_many(least, texts)
     return Learnt(_entries(shown, documents, least), texts, least)
+
+
+def _too_many(least: int, texts: int) -> BadInput:
+    return BadInput(
+        f"no boilerplate file was written: more than {MOST_ITEMS:,} lines and runs of {WINDOW} words or "
+        f"Chinese characters may occur in {least:,} of {texts:,} different texts: whole texts are repeated. "
+        "Raise the share, or remove near-duplicates first (dedup)"
+    )
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from math import ceil
 
 import orjson
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Chunk, InputOptions, Raw
+from simhbase.errors import BadInput
+from simhbase.jobs import learn_boilerplate
 from simhbase.jobs.learn_boilerplate import Learnt, learn
 from simhbase.text.boilerplate import WINDOW, Boilerplate, join, phrases, split
 
@@ -95,6 +98,18 @@ def test_what_is_left_is_what_no_phrase_and_no_line_covers(stops, lines):
     left = [unit for unit, gone in zip(units, covered, strict=True) if not gone]
     (stripped,) = Boilerplate("mine", content.encode()).strip([text])
     assert split(stripped) == left
+
+
+@pytest.mark.parametrize(("words", "is_refused"), [(107, False), (108, True), (500, True)])
+def test_whole_texts_that_are_repeated_are_no_boilerplate(monkeypatch, words, is_refused):
+    """Those of a corpus of 100 MB took 4 GB of memory, and of one ten times as large ten times as much."""
+    monkeypatch.setattr(learn_boilerplate, "MOST_ITEMS", 100)
+    texts = [" ".join(map(str, [*range(words), f"end{number}"])) for number in range(10)]
+    if not is_refused:
+        assert len(learnt(texts, 0.01, 50).entries) == 1
+        return
+    with pytest.raises(BadInput, match="may occur in 10 of 10 different texts: whole texts are repeated"):
+        learnt(texts, 0.01, 50)
 
 
 def test_of_a_long_text_every_piece_is_stripped():
