@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -389,22 +389,26 @@ class Index(AbstractContextManager["Index"]):
         begun = await asyncio.to_thread(self.begin_claims, documents, timeout)
         return (await asyncio.wrap_future(begun)).claims
 
-    def begin_claims(self, documents: Documents, timeout: float = TIMEOUT) -> Future[Claimed]:
+    def begin_claims(
+        self, documents: Documents, timeout: float = TIMEOUT, *, source: Hashable = None
+    ) -> Future[Claimed]:
         """Start `claim_many` without waiting for others; returns a future, whose result has the answers as
-        `claims`."""
-        request = self._claim_request(list(document_rows(documents)), timeout)
+        `claims`. source: on whose behalf; sources take turns."""
+        request = self._claim_request(list(document_rows(documents)), timeout, source)
         with self.same_tables():
             self.claimer.begin(request)
         return request.future
 
-    def _claim_request(self, rows: Sequence[GivenRow], timeout: float) -> QueuedClaims:
+    def _claim_request(
+        self, rows: Sequence[GivenRow], timeout: float, source: Hashable = None
+    ) -> QueuedClaims:
         from simhbase.index.claims.claim import QueuedClaims
 
         tags = _tags(row.tags for row in rows)
         found = self._fingerprinted(rows)
         ids = [row.id or "" for row in rows]
         documents = DocumentBatch(ids, found.fingerprints, tags)
-        return QueuedClaims.of(documents, self._claim_kind, timeout, found.reasons)
+        return QueuedClaims.of(documents, self._claim_kind, timeout, found.reasons, source)
 
     @cached_property
     def _claim_kind(self) -> ClaimKind:

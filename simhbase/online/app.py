@@ -25,6 +25,7 @@ from simhbase.online import asked, openapi
 from simhbase.online.around import Around
 from simhbase.online.bodies import Bodies, read_body, require_few_strings
 from simhbase.online.calls import source
+from simhbase.online.connection import client_of
 from simhbase.online.endpoints import ENDPOINTS, JSON, JSON_LINES, Endpoint
 from simhbase.online.metrics import CONTENT_TYPE, ServiceMetrics
 from simhbase.online.service import Service
@@ -111,7 +112,7 @@ class Answering:
     async def answer(self, request: Request) -> Response:
         """Answer a request. Raises HTTPException, ClientDisconnect, and the service's errors."""
         endpoint, service = self._endpoint, self._service
-        source.set(request.client.host if request.client else "")
+        source.set(client_of(request.client.host) if request.client else "")
         if self._tokens is not None and endpoint.role is not None:
             token = self._tokens.require(request.headers.get("authorization", ""), endpoint.role)
             source.set(token.digest)

@@ -21,7 +21,8 @@ source: ContextVar[Hashable] = ContextVar("source", default="")
 
 
 class Calls:
-    """Runs calls in threads, where sources take turns, and have shares of what may wait (`source`).
+    """Runs calls in threads, where sources take turns, and have shares of the threads and of what may wait
+    (`source`). One that has filled the threads with long calls leaves others as many again.
 
     A call that takes too long is answered with an error while its thread keeps running until it returns. So a
     hanging store occupies these threads and no more (anyio would start others), and calls still waiting are
@@ -29,7 +30,8 @@ class Calls:
     """
 
     def __init__(self, threads: int, waiting: int, seconds: float) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="simhbase-call")
+        self._pool = ThreadPoolExecutor(2 * threads, thread_name_prefix="simhbase-call")
+        self._running = Shares(threads)
         self._shares = Shares(threads + waiting)
         self._seconds = seconds
         self._lock = threading.Lock()
@@ -50,20 +52,25 @@ class Calls:
             waiting = self._waiting.setdefault(caller, deque())
             waiting.append((future, partial(copy_context().run, call, *arguments)))
         future.add_done_callback(partial(self._done, caller))
-        self._pool.submit(self._run_next)
+        self._pool.submit(self._run_some)
         return await within(self._seconds, future)
 
-    def _run_next(self) -> None:
+    def _run_some(self) -> None:
+        """Runs what may begin now, and then what may because that has ended."""
+        while begun := self._begin():
+            caller, (future, call) = begun
+            try:
+                if future.set_running_or_notify_cancel():
+                    future.set_result(call())
+            except BaseException as error:
+                future.set_exception(error)
+            finally:
+                with self._lock:
+                    self._running.give_back(caller, 1)
+
+    def _begin(self) -> tuple[Hashable, tuple[Future[Any], Callable[[], Any]]] | None:
         with self._lock:
-            if not self._waiting:  # what was to run is cancelled
-                return
-            future, call = self._waiting.next()
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            future.set_result(call())
-        except BaseException as error:
-            future.set_exception(error)
+            return self._waiting.next(lambda caller: self._running.take(caller, 1))
 
     def _done(self, caller: Hashable, future: Future[T]) -> None:
         with self._lock:

@@ -126,7 +126,8 @@ class Service:
                 size = self._limits.answer_bytes // max(1, len(documents))
                 claims = [_cut_claim(claim, size) for claim in await self._claims.run(annotate)]
                 return answers.Claims(claims, warnings)
-            begun = await self._claims.run(self._index.begin_claims, documents, timeout)
+            begin = partial(self._index.begin_claims, source=source.get())
+            begun = await self._claims.run(begin, documents, timeout)
             return answers.Claims((await within(self._limits.seconds, begun)).claims, warnings)
 
     async def add(self, given: asked.DocumentsRequest) -> answers.Stored:

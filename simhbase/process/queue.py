@@ -64,16 +64,19 @@ class QueuedRequest(Generic[K, T]):
 
 
 class Turns(OrderedDict[Hashable, deque[T]]):
-    """Waiting items of several sources, which take turns: the next item is the first one of the first source.
-    Those of one source leave in order of arrival."""
+    """Waiting items of several sources, which take turns. Those of one source leave in order of arrival."""
 
-    def next(self) -> T:
-        """Take an item; its source is the last one then."""
-        source, items = self.popitem(last=False)
-        item = items.popleft()
-        if items:
-            self[source] = items
-        return item
+    def next(self, may: Callable[[Hashable], bool]) -> tuple[Hashable, T] | None:
+        """Take the first item of the first source that may have its turn; it is the last one then."""
+        source = next(filter(may, self), None)
+        if source is None:
+            return None
+        item = self[source].popleft()
+        if self[source]:
+            self.move_to_end(source)
+        else:
+            del self[source]
+        return source, item
 
 
 class Shares:

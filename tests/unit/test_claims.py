@@ -1,13 +1,19 @@
 """Claims of one process, in a store that many may write; tests/property/test_claims.py has interleavings."""
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice, pairwise
 
 import pytest
 
+import simhbase
+from simhbase import Document
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claims import claim
 from simhbase.index.claims.batch import ClaimContext, ClaimKind, LoadRun
+from simhbase.index.claims.claim import LARGEST_SHARED, AtomicClaimer, QueuedClaims
 from simhbase.index.rows import BATCH_ROWS, document_key
 from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.model.values import Claim
@@ -211,3 +217,36 @@ def _sketched(profile: Profile) -> FingerprintBatch:
     if profile.index_scheme.listed_sketching is None:
         found.values[1:3] = found.values[0]
     return found
+
+
+def test_claims_of_sources_take_turns() -> None:
+    """16 requests of one token for a thousand claims each held up those of others for half a minute."""
+    with (
+        simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        begun, go_on, order = threading.Event(), threading.Event(), list[Hashable]()
+        claimer = index.claimer
+        assert isinstance(claimer, AtomicClaimer)
+        claim, waiting = claimer._claim, claimer._queue
+
+        def noted(requests: Sequence[QueuedClaims]) -> None:
+            order.extend(request.source for request in requests)
+            begun.set()
+            assert go_on.wait(10)
+            claim(requests)
+
+        claimer._claim = noted  # type: ignore[method-assign]
+        many = [Document(f"{number}", "words of a text") for number in range(LARGEST_SHARED)]
+        calls = [pool.submit(index.begin_claims, many, source="a")]
+        assert begun.wait(10)
+        calls += [pool.submit(index.begin_claims, many, source="a") for _ in range(3)]
+        while waiting.records < 3 * len(many):
+            time.sleep(0.01)
+        calls.append(pool.submit(index.begin_claims, [Document("b", "words of a text")], source="b"))
+        while waiting.records <= 3 * len(many):
+            time.sleep(0.01)
+        go_on.set()
+        for each in calls:
+            assert each.result().result()
+    assert order == ["a", "a", "b", "a", "a"]

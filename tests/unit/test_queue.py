@@ -1,9 +1,11 @@
-"""Shares of what there is a limited amount of."""
+"""Shares of what there is a limited amount of, and turns."""
+
+from collections import deque
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.process.queue import Shares
+from simhbase.process.queue import Shares, Turns
 
 
 def test_who_has_less_than_an_equal_share_is_given_more_beyond_the_limit() -> None:
@@ -32,3 +34,15 @@ def test_together_they_hold_at_most_twice_the_limit(asked: list[tuple[int, int]]
         shares.give_back(source, size)
     assert shares.total == 0
     assert shares.take("another", 2 * most)
+
+
+def test_sources_take_turns_and_one_that_may_not_is_passed_over() -> None:
+    """Who has asked for much does not hold up who asks for little."""
+    turns = Turns[str]()
+    for name in ("a1", "a2", "a3", "b1", "c1", "b2"):
+        turns.setdefault(name[0], deque()).append(name)
+    taken = [turns.next(lambda source: source != "b") for _ in range(2)]
+    while item := turns.next(lambda source: True):
+        taken.append(item)
+    assert [name for _, name in taken] == ["a1", "c1", "b1", "a2", "b2", "a3"]
+    assert not turns

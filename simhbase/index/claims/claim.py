@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -91,6 +91,7 @@ class QueuedClaims(QueuedRequest[ClaimKind, Claimed]):
         kind: ClaimKind,
         timeout: float = TIMEOUT,
         reasons: Sequence[str | None] | None = None,
+        source: Hashable = None,
     ) -> QueuedClaims:
         """The request for n documents. reasons: why a document has no fingerprint, None for those that have
         one. Raises UsageError for a timeout that is none."""
@@ -110,7 +111,7 @@ class QueuedClaims(QueuedRequest[ClaimKind, Claimed]):
                 claims.append(None)
             else:
                 claims.append(Claim(document, "rejected", Fingerprint(value), reason=next(refused).reason))
-        return cls(kind=kind, records=batch.ids, batch=batch, claims=claims, timeout=timeout)
+        return cls(kind=kind, records=batch.ids, batch=batch, claims=claims, timeout=timeout, source=source)
 
     def result(self) -> Claimed:
         """Waits for the answers. Ctrl-C gives up what has to wait for others."""
@@ -183,9 +184,14 @@ class AtomicClaimer(Claimer):
 
     def begin(self, request: QueuedClaims) -> None:
         self._queue.put(request, is_due=True)
-        with self._queue.turn:
-            while not request.future.done():
-                self._claim_all(self._queue.take(LARGEST_SHARED))
+        turn = self._queue.turn
+        while not request.future.done():
+            if turn.acquire(timeout=LONGEST_PAUSE):  # meanwhile another one may claim for this one
+                try:
+                    if not request.future.done():
+                        self._claim_all(self._queue.take(LARGEST_SHARED))
+                finally:
+                    turn.release()
 
     def _claim_all(self, requests: Sequence[QueuedClaims]) -> None:
         """Claims for requests of one kind."""
