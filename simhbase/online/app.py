@@ -35,6 +35,7 @@ from simhbase.online.tokens import Tokens
 T = TypeVar("T")
 
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\";\s]*)")
+LONG = 1 << 20  # bytes of a body that others are served beside while it is decoded
 LARGE = 1 << 16  # bytes of an answer that are held until they are read
 
 PAGE = Path(__file__).parent / "page"
@@ -167,12 +168,20 @@ class Answering:
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise HTTPException(415, "the body is compressed: send it as it is")
         body = await read_body(request, self._most, self._limits.receive_seconds, hold)
+        if len(body) > LONG:
+            return (await self._service.decoding.run(self._decoded, body, lines),)
+        return (self._decoded(body, lines),)
+
+    def _decoded(self, body: bytes, lines: bool) -> asked.AnyRequest:
+        """A body as the request object. lines: it is JSON lines."""
         require_few_strings(body, self._limits.documents)
         if lines:
-            return (_documents(body),)
-        given = wire.decode(body, endpoint.asked, "body")
+            return _documents(body)
+        kind = self._endpoint.asked
+        assert kind is not None  # as it has a body
+        given = wire.decode(body, kind, "body")
         wire.require_single_names(body, "body")
-        return (given,)
+        return given
 
 
 def _require_read(request: Request, endpoint: Endpoint) -> None:

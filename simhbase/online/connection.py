@@ -18,6 +18,7 @@ from simhbase.process.queue import Shares
 LEFT_TO_ANSWER = 2.0  # seconds to send 408 for a slow request before its connection is closed
 EACH_HEADER = 128  # bytes that each takes beside its name and value, and is counted with
 PIPELINED = 16  # requests that wait for the answer to another one of their connection
+SLOWEST = 1024  # bytes of an answer that a client has to read in a second
 _TOO_LARGE = "The headers are too large."
 
 
@@ -154,7 +155,7 @@ def client_of(address: str) -> str:
 
 class JoinedWrites:
     """A transport that joins all writes of one turn of the event loop, and closes the connection if the
-    client reads nothing for `seconds`.
+    client reads too slowly for `seconds`.
 
     uvicorn writes the head and the body of an answer separately: an additional system call, which wakes the
     client early.
@@ -189,14 +190,14 @@ class JoinedWrites:
     def _watch(self) -> None:
         left = self._transport.get_write_buffer_size()
         if left:
-            read = self._written - left
-            self._watching = self._loop.call_later(self._seconds, self._look, read)
+            due = self._written - left + min(left, SLOWEST * self._seconds)
+            self._watching = self._loop.call_later(self._seconds, self._look, due)
 
-    def _look(self, before: int) -> None:
-        """Aborts if nothing was read since; `close` would wait for the reader forever."""
+    def _look(self, due: float) -> None:
+        """Aborts if less was read in all than is due; `close` would wait for the reader forever."""
         self._watching = None
         left = self._transport.get_write_buffer_size()
-        if left and self._written - left <= before:
+        if left and self._written - left < due:
             self._transport.abort()
         else:
             self._watch()

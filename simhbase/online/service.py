@@ -66,6 +66,7 @@ class Service:
         self._comparing = Calls(limits.comparing_threads, limits.comparing_waiting, limits.seconds)
         self._grouping = Calls(1, limits.comparing_waiting, limits.seconds)
         self._checks = Calls(1, 1, READY_SECONDS)
+        self.decoding = Calls(1, limits.waiting, limits.seconds)  # of large bodies
         self._ready: tuple[float, asyncio.Task[None]] | None = None  # monotonic time of its start
         self._counted: tuple[float, datetime, Stats] | None = None  # monotonic time, time, size
         self._is_warned = False  # in the log, of short texts
@@ -92,7 +93,14 @@ class Service:
         """Closes the index after the last request."""
         yield
         self._lookups.close()
-        for calls in (self._claims, self._calls, self._comparing, self._grouping, self._checks):
+        for calls in (
+            self._claims,
+            self._calls,
+            self._comparing,
+            self._grouping,
+            self._checks,
+            self.decoding,
+        ):
             calls.close()
         self._index.close()
 

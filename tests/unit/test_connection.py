@@ -1,7 +1,7 @@
 """The head of an answer leaves with its body; who reads nothing is disconnected."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from socket import create_connection, create_server
@@ -10,7 +10,7 @@ from threading import Thread
 from starlette.responses import PlainTextResponse
 from uvicorn import Config, Server
 
-from simhbase.online.connection import BoundedProtocol, JoinedWrites, client_of
+from simhbase.online.connection import SLOWEST, BoundedProtocol, JoinedWrites, client_of
 from simhbase.online.settings import Limits
 from simhbase.process.queue import Shares
 
@@ -21,7 +21,8 @@ class Recorded(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__({"peername": ("localhost", 1)})
         self.written: list[bytes] = []
-        self.closed = False
+        self.closed = self.aborted = False
+        self.unread = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written.append(bytes(data))
@@ -29,11 +30,14 @@ class Recorded(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
+    def abort(self) -> None:
+        self.aborted = True
+
     def is_closing(self) -> bool:
         return self.closed
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.unread
 
 
 def after_a_turn(act: Callable[[JoinedWrites, Recorded], None]) -> Recorded:
@@ -78,6 +82,28 @@ def test_everything_else_is_the_transports() -> None:
         assert not joined.is_closing()
 
     after_a_turn(act)
+
+
+def test_who_reads_too_slowly_is_disconnected() -> None:
+    """A byte now and then was enough to hold an answer, and its connection, for days."""
+
+    async def read(parts: Sequence[int]) -> bool:
+        transport = Recorded()
+        joined = JoinedWrites(transport, asyncio.get_running_loop(), 0.1)
+        joined.write(b"x" * 1000)
+        transport.unread = 1000
+        await asyncio.sleep(0)
+        for part in parts:
+            transport.unread -= part
+            await asyncio.sleep(0.15)
+        joined.lost()
+        return transport.aborted
+
+    due = SLOWEST // 10 + 1
+    assert asyncio.run(read([1, 1]))
+    assert asyncio.run(read([due, 1, 1]))
+    assert not asyncio.run(read([due]))
+    assert not asyncio.run(read([1000]))  # no more was left
 
 
 def test_one_address_does_not_take_all_connections() -> None:

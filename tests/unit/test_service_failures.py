@@ -23,7 +23,8 @@ import simhbase
 from simhbase.admin import Administrator
 from simhbase.errors import Overloaded, ProfileMismatch, StoreFailed
 from simhbase.index.index import Index
-from simhbase.online.app import create_app, unless_gone
+from simhbase.model import wire
+from simhbase.online.app import LONG, create_app, unless_gone
 from simhbase.online.bodies import Bodies
 from simhbase.online.calls import Calls, source
 from simhbase.online.metrics import ServiceMetrics
@@ -321,3 +322,22 @@ def test_a_store_that_somebody_has_to_mend_is_no_error_of_the_request(error: Exc
         status, headers, said = answered(path, failing, error)
         assert (status, said["code"], said["message"]) == (503, "store_failed", str(error))
         assert int(headers[b"retry-after"]) > 0
+
+
+def test_a_large_body_is_decoded_beside_what_others_ask_for() -> None:
+    """16 of 16 MiB held the event loop, and so probes, for two seconds."""
+    threads = list[threading.Thread]()
+    decode = wire.decode
+
+    def noted(content: bytes, kind: type[Any], place: str = "") -> Any:
+        threads.append(threading.current_thread())
+        return decode(content, kind, place)
+
+    async def ask(app: ASGIApp) -> None:
+        for number in (1, 3):
+            status, _, _ = await asked(app, "POST", "/v1/find", {"texts": ["word " * (LONG // 10)] * number})
+            assert status == 200
+
+    with simhbase.open("memory:", create="default") as index, patch.object(wire, "decode", noted):
+        asyncio.run(ask(create_app(index, Settings("memory:"), ServiceMetrics())))
+    assert [each is threading.main_thread() for each in threads] == [True, False]
