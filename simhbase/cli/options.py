@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from difflib import SequenceMatcher
 from functools import partial, wraps
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from simhbase.cli.output import fail
 from simhbase.errors import BadInput, UsageError
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE = "rocksdb:simhbase.db"
 STORE_VARIABLE = "SIMHBASE_STORE"
+_NEARLY_EQUAL = 0.92  # names with a letter more or less, or two exchanged
 
 Function = Callable[..., None]
 Decorator = Callable[[Function], Function]
@@ -59,6 +64,16 @@ class Command(click.Command):
         for name, records in groups.items():
             with formatter.section(name):
                 formatter.write_dl(records)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuses an option with one value that is given twice, of which click takes the last."""
+        _, _, given = self.make_parser(ctx).parse_args([*args])
+        for each, count in Counter(given).items():
+            is_switch = isinstance(each, click.Option) and each.is_flag and not each.secondary_opts
+            if isinstance(each, click.Option) and count > 1 and not each.multiple and not is_switch:
+                name = "/".join(each.opts[-1:] + each.secondary_opts)
+                raise click.UsageError(f"{name} is given {count} times: which one counts is not certain", ctx)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -142,6 +157,8 @@ def pairs(typed: Sequence[str]) -> dict[str, str]:
         name, _, value = each.partition("=")
         if not (name and value):
             raise UsageError(f"{each!r} is not NAME=VALUE")
+        if name != name.strip():
+            raise UsageError(f"{each!r} has spaces around its name: leave them out")
         if name in found:
             raise UsageError(f"{name!r} is given twice: a tag has one value")
         found[name] = value
@@ -201,6 +218,19 @@ def typed_fingerprints(typed: Sequence[str], base: Base | None) -> list[int]:
         raise UsageError(str(error), parameter="fingerprints") from error
 
 
+def _certain(context: click.Context, option: click.Parameter, url: str) -> str:
+    """Refuses the default store where a variable was probably meant to name another one."""
+    if context.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT:
+        return url
+    if STORE_VARIABLE in os.environ:
+        raise UsageError(f"the variable {STORE_VARIABLE} is empty: unset it, or give it a URL")
+    for name in os.environ:
+        is_as_long = abs(len(name) - len(STORE_VARIABLE)) <= 1
+        if is_as_long and SequenceMatcher(None, name.upper(), STORE_VARIABLE).ratio() > _NEARLY_EQUAL:
+            raise UsageError(f"no variable {name} is read: rename it to {STORE_VARIABLE}, or unset it")
+    return url
+
+
 store_option = option(
     "--store URL",
     "rocksdb:PATH, postgresql://HOST/DATABASE, redis://HOST or hbase://HOST:PORT/PREFIX; or set "
@@ -209,6 +239,7 @@ store_option = option(
     group="Store",
     default=DEFAULT_STORE,
     envvar=STORE_VARIABLE,
+    callback=_certain,
 )
 
 scope_option = option("--scope NAME", "Within this scope of a store that has scopes.", group="Store")

@@ -415,7 +415,6 @@ def test_only_what_the_kept_text_contains_is_removed_if_that_is_asked_for(tmp_pa
         (("--fingerprint-field", "text"), "and fingerprints are given"),
         (("--min-similarity", 0), "a minimum similarity of 0 compares none"),
         (("--profile", "short"), "the profile short"),
-        (("--min-containment", 1.1), "--min-containment.*1.1"),
     ],
 )
 def test_a_containment_that_cannot_be_known_is_refused(tmp_path, options, said):
@@ -424,3 +423,5 @@ def test_a_containment_that_cannot_be_known_is_refused(tmp_path, options, said):
     done = run("dedup", "a.jsonl", "--min-containment", 0.8, *options, cwd=tmp_path)
     assert done.returncode == 2
     assert re.search(said, done.stderr.decode().replace("\n", " "))
+    done = run("dedup", "a.jsonl", "--min-containment", 1.1, cwd=tmp_path)
+    assert re.search("--min-containment.*1.1", done.stderr.decode())

@@ -72,7 +72,7 @@ def test_a_layout_with_drawers_longer_than_are_read_is_warned_of(tmp_path):
     ],
 )
 def test_wrong_options_are_refused(tmp_path, options, reason):
-    done = run("tables", "ddl", "--store", HBASE, *options, cwd=tmp_path)
+    done = run("tables", "ddl", *options, cwd=tmp_path, SIMHBASE_STORE=HBASE)
     assert (done.returncode, done.stdout) == (2, b"")
     assert reason in done.stderr.decode()
 

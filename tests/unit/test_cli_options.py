@@ -1,5 +1,6 @@
 """How values of options are read."""
 
+import shlex
 from datetime import datetime, timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from simhbase.corpus.paths import names_nothing
 from simhbase.deduplication.representative import Preference, preference
 from simhbase.errors import UsageError
 from simhbase.index.part import Part
+from tests.command_line import run
 
 
 @pytest.mark.parametrize(
@@ -90,3 +92,42 @@ def test_a_text_given_for_a_file_names_nothing(tmp_path, monkeypatch):
     assert names_nothing("Is it * windy?")
     assert names_nothing("今天大风")
     assert not any(map(names_nothing, ["a.jsonl", "a*", "http://host/x"]))
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("stats --store memory: --store rocksdb:x", "--store is given 2 times"),
+        ("find --store memory: --id a --since 1d --since 2d", "--since is given 2 times"),
+        ("load --format csv --format jsonl x.jsonl", "--format is given 2 times"),
+        ("dedup --chains --no-chains x.jsonl", "--chains/--no-chains is given 2 times"),
+        ("compare --profile default --profile short --text a --text b", "--profile is given 2 times"),
+        ("load --tag 'a =1' x.jsonl", "'a =1' has spaces around its name"),
+    ],
+)
+def test_what_is_given_twice_or_with_spaces_is_refused(command, told, tmp_path):
+    done = run(*shlex.split(command), cwd=tmp_path)
+    assert done.returncode == 2
+    assert told in done.stderr.decode()
+
+
+def test_what_may_be_given_twice_is_taken(tmp_path):
+    several = ["--text", "a b", "--text", "a c", "--set", "k=3", "--set", "bits=64"]
+    assert run("compare", *several, cwd=tmp_path).returncode == 0
+    assert run("delete", "--store", "memory:", "--yes", "--yes", "a", cwd=tmp_path).returncode != 2
+
+
+@pytest.mark.parametrize("name", ["SIMHBASE_STOR", "SIMHBASE_STORES", "SIMHBASE_SOTRE", "simhbase_store"])
+def test_a_variable_that_is_nearly_that_of_the_store_is_refused_where_none_is_named(name, tmp_path):
+    done = run("stats", cwd=tmp_path, **{name: "memory:"})
+    assert done.returncode == 2
+    assert f"no variable {name} is read" in done.stderr.decode()
+    for others in {"SIMHBASE_STORE": "memory:"}, {}:
+        given = () if others else ("--store", "memory:")
+        assert b"no variable" not in run("stats", *given, cwd=tmp_path, **{name: "memory:"}, **others).stderr
+
+
+def test_an_empty_variable_is_refused_and_those_of_kubernetes_are_not(tmp_path):
+    assert b"SIMHBASE_STORE is empty" in run("stats", cwd=tmp_path, SIMHBASE_STORE="").stderr
+    done = run("stats", cwd=tmp_path, SIMHBASE_PORT="tcp://10.0.0.1:80", SIMHBASE_SERVICE_HOST="10.0.0.1")
+    assert b"no store there" in done.stderr

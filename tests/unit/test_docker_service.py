@@ -152,6 +152,11 @@ def test_what_is_mounted_is_there(services: dict[str, Any]) -> None:
     assert [mount for mount in mounts if "/" in mount and not (DOCKER / mount).is_file()] == []
 
 
+def test_no_user_of_this_machine_becomes_admin_by_a_known_password(services: dict[str, Any]) -> None:
+    given = services["grafana"]["environment"]
+    assert given["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
+
+
 def test_only_this_machine_reaches_the_containers(services: dict[str, Any]) -> None:
     ports = [port for service in services.values() for port in service.get("ports", [])]
     assert all(port.startswith("127.0.0.1:") for port in ports)
