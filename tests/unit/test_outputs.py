@@ -44,9 +44,26 @@ def test_what_another_user_may_have_prepared_is_not_written(tmp_path, prepare):
     """In a shared folder a link could choose which file is overwritten, and a pipe get all lines."""
     kept = write(tmp_path / "kept", b"kept")
     prepare(kept, tmp_path / "unique.jsonl.part")
-    with pytest.raises(SimhbaseError, match=r"cannot write .*unique\.jsonl\.part"):
+    with pytest.raises(SimhbaseError, match=r"cannot write .*unique\.jsonl\.part: (it exists|Too many)"):
         OutputFile(tmp_path / "unique.jsonl")
     assert kept.read_bytes() == b"kept"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives links away")
+def test_a_link_of_another_user_in_a_folder_of_all_is_not_followed(tmp_path):
+    kept, link = write(tmp_path / "kept", b"kept"), tmp_path / "shared" / "unique.jsonl"
+    link.parent.mkdir()
+    link.symlink_to(kept)
+    os.lchown(link, 1, -1)
+    OutputFile(link).__exit__(ValueError, None, None)  # a folder of its owner
+    link.parent.chmod(0o1777)
+    for write_to in OutputFile, Inputs(["x"]).check_outputs:
+        with pytest.raises(SimhbaseError, match=r"cannot write .*: it is a link of another user"):
+            write_to(link)
+    os.lchown(link, 0, -1)
+    with OutputFile(link) as file:
+        file.write([b"one"])
+    assert (kept.read_bytes(), link.is_symlink()) == (b"one\n", True)
 
 
 def test_a_part_of_another_user_in_a_shared_folder_is_not_written(tmp_path, monkeypatch):

@@ -207,9 +207,15 @@ def _compressor(path: Path) -> _Compressor | None:
 
 def plain_target(path: Path) -> Path | None:
     """The regular file that a path leads to, through links, existing or not; None for a device, pipe or
-    standard output. Raises OSError if permission is denied."""
+    standard output. Raises OSError if permission is denied, and for a link that another user has put into a
+    folder of all users: the system follows none of those, either."""
     if path == STANDARD_OUTPUT:
         return None
+    if path.is_symlink():
+        link, folder = path.lstat(), path.parent.stat()
+        is_for_all = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+        if is_for_all and link.st_uid not in (os.geteuid(), folder.st_uid):
+            raise OSError(EEXIST, "it is a link of another user: write to another folder")
     return Path(os.path.realpath(path)) if path.is_file() or not path.exists() else None
 
 
@@ -266,12 +272,17 @@ def cut(path: Path, keep: KeptBeginning) -> BinaryIO:
     how = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW  # others may put a link into a folder that they can write to
     while True:
         try:
-            file, is_new = os.fdopen(os.open(path, how | os.O_EXCL, 0o666), "r+b"), True
+            opened, is_new = os.open(path, how | os.O_EXCL, 0o666), True
         except FileExistsError:
-            file, is_new = os.fdopen(os.open(path, how, 0o666), "r+b"), False
+            opened, is_new = os.open(path, how, 0o666), False
         try:
             if not is_new:
-                _require_own(file, path)
+                _require_own(opened, path)
+            file = os.fdopen(opened, "r+b")
+        except BaseException:
+            os.close(opened)
+            raise
+        try:
             _lock(file, path)
             if _is_still(file, path):
                 if keep.size and not _begins_with(file, keep):
@@ -305,10 +316,10 @@ def _is_still(file: BinaryIO, path: Path) -> bool:
         return False
 
 
-def _require_own(file: BinaryIO, path: Path) -> None:
+def _require_own(file: int, path: Path) -> None:
     """Raise OSError for a file that another user may have prepared, to get what is written or to choose
     where. The owner of the folder may do so anyway."""
-    status = os.fstat(file.fileno())
+    status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         raise OSError(EEXIST, "it exists, and is no plain file of one name: remove it")
     if status.st_uid not in (os.geteuid(), path.parent.stat().st_uid):
