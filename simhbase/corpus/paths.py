@@ -193,7 +193,8 @@ def local_path(given: str) -> str | None:
             f"{redacted(given)!r} is no URL that is read: one begins with its scheme in small letters and "
             "two slashes, as https://, without anything before"
         )
-    if not (os.path.lexists(path) or has_magic(path)) and redacted(path) != path:
+    is_glob = has_magic(path) and "/" in path  # such as data/token=*/
+    if not (os.path.lexists(path) or is_glob) and redacted(path) != path:
         raise UsageError(f"{redacted(path)!r} names no file, and may hold a password: inputs are files")
     return path
 

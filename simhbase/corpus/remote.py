@@ -26,7 +26,7 @@ from simhbase.corpus.paths import (
     taken_from_folder,
 )
 from simhbase.corpus.record import Format, Source, SourceReject
-from simhbase.model.urls import redacted
+from simhbase.model.urls import redacted, without_passwords
 
 STREAM_BYTES = 4 << 20  # per request for a file that is read sequentially
 BLOCK_BYTES, BLOCKS = 1 << 20, 16  # cache of a file with random access, as columns are read in parallel
@@ -406,4 +406,4 @@ def _said(error: Exception) -> str:
     line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
     if "range requests" in line:
         return "the server gives no parts of files (range requests), by which Parquet is read: download it"
-    return _URL.sub(lambda url: public_name(url[0]), line)[:_LONGEST_SAID]
+    return without_passwords(_URL.sub(lambda url: public_name(url[0]), line))[:_LONGEST_SAID]

@@ -28,12 +28,12 @@ _USER = re.compile(r"(?<![\w:@.+-])((//)?[^\s:/@'\"=]{1,100}):[^\s/@'\"]{1,500}(
 _KEY = re.compile(r"(?i)https?://([^/?#]{1,500}@|.{1,2000}[?&]key=)")  # also a token as the user
 _AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 # The beginning of a URL, also of what is none: with a space before it, capitals, or one slash, as of a Path.
-MEANT_AS_URL = re.compile(r"[\s\"'<(]*[a-z][a-z0-9+.-]+(:[a-z0-9+.-]+)*:[/\\]{1,2}", re.IGNORECASE)
+MEANT_AS_URL = re.compile(r"[\s\"'<(]*[a-z][a-z0-9+.-]+(:[a-z0-9+.-]*)*:[/\\]{1,2}", re.IGNORECASE)
 _BETWEEN = re.compile(r"[/?#\s]+")  # parts of a URL, also of an invalid one
 _PLACE_END = re.compile(r"[/\\?#]")
 _OPTION = re.compile(r"([?&;#][^=&;#/?]*=)[^&;#]*")
 # Within a message. Lengths are bounded, so that the time is linear.
-_WORD = re.compile(r"(?i)(?<![a-z0-9+.])[a-z][a-z0-9+.-]{0,40}(:[a-z0-9+.-]{1,40}){0,3}:[/\\]{1,2}\S{1,2000}")
+_WORD = re.compile(r"(?i)(?<![a-z0-9+.])[a-z][a-z0-9+.-]{0,40}(:[a-z0-9+.-]{0,40}){0,3}:[/\\]{1,2}\S{1,2000}")
 _EMBEDDED = ("memory:", "rocksdb:")  # their folders may have any name
 
 

@@ -16,6 +16,7 @@ from tests.command_line import run
         "https:/u:secret@h/x",
         "'https://u:secret@h/*.gz'",
         "file://u:secret@h/x",
+        "simplecache::https://u:secret@h/x?sig=secret",
     ],
 )
 @pytest.mark.parametrize("read", [Inputs, Inputs.of], ids=["inputs", "a path"])
@@ -36,7 +37,8 @@ def test_a_file_may_have_any_name(given, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "given", ["host=h password=secret", "PGPASSWORD=secret", "u:secret@h/x", "//u:secret@h/x"]
+    "given",
+    ["host=h password=secret", "PGPASSWORD=secret", "PGPASSWORD=secret?*", "u:secret@h/x", "//u:secret@h/x"],
 )
 def test_what_names_no_file_and_may_hold_a_password_is_refused_without_it(given, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

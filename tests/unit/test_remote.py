@@ -389,6 +389,9 @@ class Hostile(socketserver.StreamRequestHandler):
     def deep(self, path: str, _head: dict[str, str]) -> None:
         self.say(json_lines(A) if path.endswith("l") else b'<a href="x.jsonl"><a href="deeper/">')
 
+    def telling(self, _path: str, _head: dict[str, str]) -> None:
+        self.say(b"", "500 token=secret")
+
     def large(self, _path: str, _head: dict[str, str]) -> None:
         self.say(b"<a href='x.jsonl'>" * 1000)
 
@@ -416,6 +419,12 @@ def hostile() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
         thread.join()
+
+
+def test_what_a_server_says_of_a_failure_is_told_without_its_secrets(hostile):
+    (found,) = read(f"{hostile}/telling/x.jsonl?sig=secret")
+    assert "token=..." in found.reason
+    assert "secret" not in f"{found}"
 
 
 @pytest.mark.parametrize("below", ["dripping", "dripping/", "dripping/*.jsonl"])
