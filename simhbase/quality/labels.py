@@ -70,6 +70,8 @@ def read_labels(path: Path) -> Labels:
         raise BadInput(f"{path} has no pairs: expected two ids on each line, separated by a tab")
     _, first = numbered[0]
     if "id_a" in first and "id_b" in first:
+        if twice := [name for name in _HEADER if first.count(name) > 1]:
+            raise BadInput(f"{path}: its header names {twice[0]} twice: which column counts is not certain")
         columns = tuple(first.index(name) if name in first else None for name in _HEADER)
         numbered = numbered[1:]
     else:
@@ -98,13 +100,20 @@ def _pairs(
     one, other, similarity = columns
     assert one is not None
     assert other is not None
+    known = dict[tuple[str, str], float]()
     for number, row in rows:
         try:
             share = 0.0 if similarity is None else float(row[similarity])
             if not 0 <= share <= 1:
                 raise ValueError(share)
-            yield row[one], row[other], share
+            left, right = row[one], row[other]
         except (IndexError, ValueError) as error:
             raise BadInput(
                 f"{path}, line {number:,}: {chr(9).join(row)[:80]!r} does not have the columns of line 1"
             ) from error
+        if known.setdefault((min(left, right), max(left, right)), share) != share:
+            raise BadInput(
+                f"{path}, line {number:,}: {left!r:.80} and {right!r:.80} have another similarity on a line "
+                "before: which counts is not certain"
+            )
+        yield left, right, share

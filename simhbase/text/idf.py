@@ -29,7 +29,7 @@ class IdfTable(NamedContent):
     @cached_property
     def weights(self) -> Mapping[str, int]:
         """Token -> round(IDF x 65536). Raises BadInput for a malformed line."""
-        weights = {}
+        weights = dict[str, int]()
         for number, line in enumerate(self.content.decode("utf-8").splitlines(), 1):
             if not line.strip():
                 continue
@@ -43,7 +43,12 @@ class IdfTable(NamedContent):
                     f"{self.name}, line {number}: expected a token and its IDF (0 to {LARGEST:,}), "
                     f"found {line[:SHOWN]!r}"
                 )
-            weights[token] = round(idf * SCALE)
+            weight = round(idf * SCALE)
+            if weights.setdefault(token, weight) != weight:
+                raise BadInput(
+                    f"{self.name}, line {number}: {token[:SHOWN]!r} has another IDF on a line before: which "
+                    "counts is not certain"
+                )
         if not weights:
             raise BadInput(f"{self.name} is empty: it has no IDF")
         return weights

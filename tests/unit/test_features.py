@@ -120,6 +120,12 @@ def test_a_malformed_line_of_an_idf_file_is_shown_in_part():
     assert len(str(raised.value)) < 200
 
 
+def test_a_word_of_an_idf_file_has_one_idf():
+    assert IdfTable("own", b"a 1\na 1.0\n").weights == {"a": SCALE}
+    with pytest.raises(BadInput, match=r"own, line 3: 'a' has another IDF on a line before"):
+        _ = IdfTable("own", b"a 1\nb 1\na 2\n").weights
+
+
 def test_a_users_idf_file_replaces_jiebas():
     table = IdfTable("mine", "北京 1.5\n上海 0\nnew york 2\n".encode())
     assert words("北京 上海 other", weights="tfidf", idf=table) == [

@@ -44,6 +44,8 @@ def test_pairs_are_read_from_a_compressed_file(tmp_path, compress):
         (b"a\tb\nc\n", "line 2: 'c' does not have the columns"),
         (b"0.5\ta\tb\nhigh\tc\td\n", "line 2: 'high"),
         (b"0.5\ta\tb\n7\tc\td\n", "line 2: '7"),
+        (b"0.5\ta\tb\n0.5\tb\ta\n0.4\tb\ta\n", "line 3: 'b' and 'a' have another similarity"),
+        (b"id_a\tid_b\tid_a\na\tb\tc\n", "its header names id_a twice"),
         (b"\x80\x81", "pairs.tsv is not UTF-8 at byte 0"),
         (
             gzip.compress(b"a\tb\n", mtime=0)[:-9],
