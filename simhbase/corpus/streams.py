@@ -26,9 +26,10 @@ WARC_BEGIN = b"WARC/"
 _TAR, _TAR_AT = b"ustar", 257
 # What files that are not read begin with, and what to do.
 _CONTAINERS = {
-    b"PK\x03\x04": (
+    **dict.fromkeys(
+        (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"),  # with files, empty, of several parts
         f"packed with zip (.xlsx, .docx and .epub are, too): unpack it ({PACKERS} need not be) or save it as "
-        "CSV or text"
+        "CSV or text",
     ),
     b"ORC": "an ORC file: write it as Parquet",
     b"Obj\x01": "an Avro file: write it as Parquet or JSON lines",

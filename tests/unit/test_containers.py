@@ -369,6 +369,9 @@ def test_texts_that_begin_with_a_magic_word_are_texts(tmp_path, begin, rest, suf
         ),
         ("docs.yaml", b"- id: 1\n  text: x\n", "name tells no format"),
         ("a.txt", LINES, "it has JSON lines, and its name says plain text"),
+        ("a.html", LINES, "it has JSON lines, and its name says HTML, which is one document"),
+        ("a.csv", b"PK\5\6" + bytes(18), "it is packed with zip"),
+        ("a.txt", b"PK\7\x08PK\3\4" + bytes(18), "it is packed with zip"),
     ],
 )
 def test_texts_of_other_forms_are_refused_whole_with_a_remedy(tmp_path, name, written, said):

@@ -678,3 +678,16 @@ def test_a_file_gives_back_what_was_written(tmp_path_factory, rows, group, dicti
         (line, str(key), None if text is None else text.removeprefix("\ufeff"))
         for line, (key, text) in enumerate(rows, 1)
     ]
+
+
+def test_an_index_that_is_in_no_dictionary_is_damage(tmp_path):
+    """Columns whose type is a dictionary keep the indices of their pages."""
+    words = pa.array([f"one two three {number}" for number in range(9)] * 5).dictionary_encode()
+    path = table(tmp_path / "x.parquet", {"id": list(range(45)), "text": words}, compression="none")
+    with path.open("rb", buffering=0) as file:
+        begin, end = chunks_of(path, file)[0][1][1:3]
+    data, reasons = path.read_bytes(), set[str]()
+    for place in range(begin, end):
+        path.write_bytes(data[:place] + b"\xff" + data[place + 1 :])
+        reasons |= {reason for _, _, reason in rejects(read(path))}
+    assert any("out of bounds" in reason for reason in reasons)

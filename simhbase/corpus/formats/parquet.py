@@ -121,11 +121,11 @@ class _Parquet:
             rows = 0
             try:
                 for batch in self.table.iter_batches(size, [group], columns, use_threads=False):
-                    yield batch
+                    yield _sound(batch)
                     rows += batch.num_rows
             except (ArrowException, OSError):  # some rows of the batch may be readable
                 rest = self.table.iter_batches(1, [group], columns, use_threads=False)
-                yield from islice(rest, rows, None)
+                yield from map(_sound, islice(rest, rows, None))
 
     def _batch_rows(self, group: int, columns: list[str] | None) -> int:
         """How many rows are read at once. Raises OSError for pages that take too much memory."""
@@ -226,9 +226,7 @@ class _ArrowFile:
             except StopIteration:
                 self._require_end()
                 return
-            for column in batch.columns:
-                _require_sound(column)
-            yield batch
+            yield _sound(batch)
 
     def _places(self) -> list[int]:
         """Where the batches of a file begin. Raises OSError for dictionaries that take too much memory, and
@@ -265,6 +263,13 @@ class _ArrowFile:
             raise OSError("it was cut short: it has no mark of its end")
         if self._file.read(1):
             raise OSError("more data follows its end, as of several files that were joined")
+
+
+def _sound(batch: Any) -> Any:
+    """The batch. Raises as `_require_sound`."""
+    for column in batch.columns:
+        _require_sound(column)
+    return batch
 
 
 def _require_sound(array: Any) -> None:

@@ -200,15 +200,9 @@ def _records(
             case "tsv":
                 yield from csv_records(source, lines, options, "\t", note)
             case "text":
-                whole = _whole(source, content, options)
-                if options.format is None and isinstance(whole, Raw) and _is_json_lines(whole.data):
-                    raise Unreadable(
-                        "it has JSON lines, and its name says plain text, which is one document: name its "
-                        "format, jsonl or text (format)"
-                    )
-                yield whole
+                yield _whole(source, content, options, "plain text")
             case "html":
-                page = _whole(source, content, options)
+                page = _whole(source, content, options, "HTML")
                 yield page._replace(holds="page") if isinstance(page, Raw) else page
             case "warc":
                 from simhbase.corpus.formats.warc import warc_records  # its libraries take time to load
@@ -288,7 +282,8 @@ def _one_a_line(
             yield Raw(source.name, lines.number, line_id, line.removesuffix(b"\r"), None, holds)
 
 
-def _whole(source: Source, content: Iterator[bytes], options: InputOptions) -> Raw | Reject:
+def _whole(source: Source, content: Iterator[bytes], options: InputOptions, what: str) -> Raw | Reject:
+    """The document of a file. what: it holds, as its name says. Raises Unreadable, also for JSON lines."""
     blocks: list[bytes] = []
     size = 0
     for block in content:
@@ -296,4 +291,10 @@ def _whole(source: Source, content: Iterator[bytes], options: InputOptions) -> R
         size += len(block)
         if size > options.max_record_bytes:
             return Reject(source.name, 1, None, too_long(size, options))
-    return Raw(source.name, 1, None if options.id_from == "text" else source.id, b"".join(blocks))
+    data = b"".join(blocks)
+    if options.format is None and _is_json_lines(data):
+        raise Unreadable(
+            f"it has JSON lines, and its name says {what}, which is one document: name its format, jsonl or "
+            f"{'html' if what == 'HTML' else 'text'} (format)"
+        )
+    return Raw(source.name, 1, None if options.id_from == "text" else source.id, data)
