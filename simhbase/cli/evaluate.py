@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from simhbase.cli.inputs import end, input_options
 from simhbase.cli.options import (
@@ -18,6 +19,7 @@ from simhbase.cli.options import (
     store_option,
 )
 from simhbase.cli.output import Output, json_option, message
+from simhbase.errors import UsageError
 from simhbase.model.thresholds import RIGHT
 
 if TYPE_CHECKING:
@@ -65,6 +67,9 @@ def evaluate(inputs: Inputs, url: str, file: Path, output: Output, **arguments: 
     """
     from simhbase.quality.evaluation import evaluate as measure
 
+    source = click.get_current_context().get_parameter_source("url")
+    if inputs.paths and source is ParameterSource.COMMANDLINE:
+        raise UsageError("has no effect, as files are compared: leave it or the files out", parameter="url")
     if not inputs.paths:
         inputs.require_unread()
     documents, store = (inputs, None) if inputs.paths else (None, url)

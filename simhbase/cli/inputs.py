@@ -345,7 +345,9 @@ def input_options(
             from simhbase.corpus.inputs import Inputs
 
             if (typed := kwargs.get("fingerprints")) is not None:
-                kwargs["fingerprints"] = typed_fingerprints(typed, kwargs["fingerprint_base"])
+                kwargs["fingerprints"] = typed_fingerprints(
+                    typed, kwargs["fingerprint_base"] if typed else None
+                )
                 if typed and kwargs["fingerprint_field"] is None:  # it is that of the typed ones
                     kwargs["fingerprint_base"] = None
             how = InputOptions(**{name: kwargs.pop(name) for name in names})

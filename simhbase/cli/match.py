@@ -77,6 +77,8 @@ def match(
     from simhbase.jobs.lookups import answers_to
 
     inputs = documents_as_queries(inputs, others=bool(texts or fingerprints))
+    if inputs.by_source and not inputs.paths:
+        raise UsageError("counts queries of files: leave it out", parameter="by_source")
     searched = with_console(replace(inputs, paths=against), prints_results=False, prints_rejects=False)
     replace(inputs, paths=[*inputs.paths, *against]).require_outputs()
     if [*against, *inputs.paths].count(STDIN) > 1:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE = "rocksdb:simhbase.db"
 STORE_VARIABLE = "SIMHBASE_STORE"
+BASE = "fingerprint_base"
 _NEARLY_EQUAL = 0.92  # names with a letter more or less, or two exchanged
 
 Function = Callable[..., None]
@@ -211,6 +212,8 @@ def typed_fingerprints(typed: Sequence[str], base: Base | None) -> list[int]:
     from simhbase.corpus.prepared import base_of, fingerprint_of
     from simhbase.profile.profile import TABLE_BITS
 
+    if base and not typed:
+        raise UsageError("has no effect, as no fingerprint is given: leave it out", parameter=BASE)
     base = base or base_of(typed, TABLE_BITS, "fingerprints have")
     try:
         return [fingerprint_of(each, TABLE_BITS, base) for each in typed]

@@ -112,6 +112,10 @@ def serve(
     """
     if token_file is None and not _is_loopback(host):
         raise UsageError(f"{host} is public: give --token-file, or listen on 127.0.0.1 behind a proxy")
+    if token_file is not None and hosts:
+        raise UsageError(
+            "has no effect with --token-file, which needs no names: leave it out", parameter="hosts"
+        )
     trusted = tuple(network for proxy in proxies for network in _networks(proxy))
     try:
         from simhbase.online.server import listen

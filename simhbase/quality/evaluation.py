@@ -86,6 +86,8 @@ def evaluate(
         labels = read_labels(Path(pairs))
         if given:
             raise UsageError(f"the store has its own profile: leave out {', '.join(given)}, or give files")
+        if right != RIGHT and labels.jaccard is None:
+            raise UsageError("has no effect on pairs without a similarity: leave it out", parameter="right")
         with open_index(store, access="read", scope=scope) as index:
             return evaluate_store(index, labels, query, right)
     assert inputs is not None

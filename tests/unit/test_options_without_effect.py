@@ -159,6 +159,11 @@ def test_dates_that_nothing_is_kept_by_are_refused(keep, how, refused):
         ("find --id a --fingerprint-base 16", "--fingerprint-base"),
         ("match --against x.jsonl --text a --delimiter ;", "--delimiter"),
         ("compare --text a --text b --html", "--html"),
+        ("match --against x.jsonl --text a --by-source file", "--by-source"),
+        ("evaluate --pairs x.tsv --store memory: x.jsonl", "--store"),
+        ("evaluate --pairs pairs --store rocksdb:s --right 0.9", "--right"),
+        ("mute add --store rocksdb:s --fingerprint-base 16 a", "--fingerprint-base"),
+        ("serve --store rocksdb:s --token-file x.jsonl --allow-host news.example", "--allow-host"),
         ("compare x.text --text b --rejects r", "--rejects"),
         ("evaluate --pairs x.tsv --max-rejects 1", "--max-rejects"),
         ("evaluate --pairs x.tsv --encoding latin-1", "--encoding"),
@@ -172,6 +177,7 @@ def test_dates_that_nothing_is_kept_by_are_refused(keep, how, refused):
 )
 def test_commands_name_an_option_without_effect(command, option, tmp_path):
     files(tmp_path)
+    write(tmp_path / "pairs", b"a\tb\n")
     done = run(*command.split(), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, b"")
     assert option in done.stderr.decode()
