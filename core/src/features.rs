@@ -34,6 +34,7 @@ pub enum Weights {
     Levels,    // the same as integers 1 to LEVELS, the highest for the heaviest fifth of the scale
 }
 
+const AT_ONCE: usize = 32; // words whose numbers are fetched before they are looked at
 const LEVELS: u64 = 5;
 const CAPPED_BY: u64 = 4;
 const CHARACTER: u32 = 21; // bits
@@ -104,30 +105,36 @@ impl Features {
     pub fn add_words(&mut self, normal: &Normal, options: &Options, keeps_tokens: bool) {
         let dictionary = options.dictionary.as_ref().expect("words need the dictionary");
         self.cutter.cut(normal, dictionary);
-        for &(begin, end) in &self.cutter.tokens {
-            if ((end - begin) as usize) < options.min_length {
-                continue;
-            }
-            let word = &normal.points[begin as usize..end as usize];
-            let digest = digest_of(word, &mut self.token);
-            if !options.stop_words.is_empty() && options.stop_words.contains(&digest[0]) {
-                continue;
-            }
-            self.words += 1;
-            if options.kind == Kind::Words {
-                let (number, is_new) = self.distinct.number(digest[0]);
-                if !is_new {
-                    self.weights[number] += 1;
+        for tokens in self.cutter.tokens.chunks(AT_ONCE) {
+            let (mut found, mut count) = ([([0; 2], (0, 0)); AT_ONCE], 0);
+            for &(begin, end) in tokens {
+                if ((end - begin) as usize) < options.min_length {
                     continue;
                 }
-                self.weights.push(1);
-                options.idf.fetch(digest[0]);
-                if keeps_tokens || options.keeps_tokens() {
-                    encode(word, &mut self.tokens);
-                    self.ends.push(self.tokens.len());
+                let digest = digest_of(&normal.points[begin as usize..end as usize], &mut self.token);
+                if options.stop_words.is_empty() || !options.stop_words.contains(&digest[0]) {
+                    self.distinct.fetch(digest[0]);
+                    found[count] = (digest, (begin, end));
+                    count += 1;
                 }
             }
-            self.digests.push(digest);
+            self.words += count as u64;
+            for &(digest, (begin, end)) in &found[..count] {
+                if options.kind == Kind::Words {
+                    let (number, is_new) = self.distinct.number(digest[0]);
+                    if !is_new {
+                        self.weights[number] += 1;
+                        continue;
+                    }
+                    self.weights.push(1);
+                    options.idf.fetch(digest[0]);
+                    if keeps_tokens || options.keeps_tokens() {
+                        encode(&normal.points[begin as usize..end as usize], &mut self.tokens);
+                        self.ends.push(self.tokens.len());
+                    }
+                }
+                self.digests.push(digest);
+            }
         }
     }
 

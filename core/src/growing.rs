@@ -36,6 +36,7 @@ pub struct Growing {
     sets: [Set; 5], // of runs of 3, 5, 8, 13 and 21 characters
     longest: Set,
     hashed: usize, // places whose 34 characters are in `longest`
+    ahead: usize,  // how many times as many places the text has as were looked at
     left: Places,
     hashes: Vec<u64>, // of longest runs
     sums: [Vec<u64>; 2],
@@ -112,6 +113,7 @@ impl Growing {
             self.left.places.clear();
             self.left.places.extend(begin as u32..end as u32);
             self.left.states.resize(end - begin, 0);
+            self.ahead = ends / end;
             triples(&points[begin..], &mut self.left.states);
             self.add::<0, SHORTEST>();
             if self.hashed > 0 || self.left.may_hold_copies(end, ends) {
@@ -148,7 +150,7 @@ impl Growing {
     fn add<const SET: usize, const LENGTH: usize>(&mut self) {
         let (taken, left) = (self.digests.len(), self.left.places.len());
         self.is_new.resize(left, true);
-        self.sets[SET].add(&self.left.states, &mut self.is_new);
+        self.sets[SET].add(&self.left.states, &mut self.is_new, self.ahead);
         self.digests.resize(taken + left, 0);
         self.places.resize(taken + left, 0);
         let new = self.left.part(&self.is_new, &mut self.digests[taken..], &mut self.places[taken..]);
@@ -165,7 +167,7 @@ impl Growing {
             let count = AT_ONCE.min(until - self.hashed);
             self.hash_longest(&points[self.hashed..], count);
             self.is_new.resize(count, true);
-            self.longest.add(&self.hashes, &mut self.is_new);
+            self.longest.add(&self.hashes, &mut self.is_new, self.ahead);
             self.hashed += count;
         }
         let noted = until.saturating_sub(begin); // places; behind them are no 34 characters
@@ -264,12 +266,12 @@ impl Places {
 }
 
 impl Set {
-    /// Adds states, and says of each whether it is new.
+    /// Adds states, and says of each whether it is new. ahead: how many times as many there may be in the end.
     #[inline(always)]
-    fn add(&mut self, states: &[u64], is_new: &mut [bool]) {
+    fn add(&mut self, states: &[u64], is_new: &mut [bool], ahead: usize) {
         let mut slots = [0; BLOCK];
         for (block, is_new) in states.chunks(BLOCK).zip(is_new.chunks_mut(BLOCK)) {
-            self.make_room(states.len());
+            self.make_room(states.len(), ahead);
             let table = &mut self.slots[..self.size];
             let mask = table.len() - 1;
             for (slot, &state) in slots.iter_mut().zip(block) {
@@ -287,7 +289,7 @@ impl Set {
 
     /// Makes room for a block. count: states that are coming.
     #[inline(always)]
-    fn make_room(&mut self, count: usize) {
+    fn make_room(&mut self, count: usize, ahead: usize) {
         if self.size == 0 {
             self.size = (4 * count.max(BLOCK)).next_power_of_two().min(SMALL);
             if self.slots.len() < self.size {
@@ -297,15 +299,18 @@ impl Set {
             self.used = 0;
         }
         if 3 * (self.used + BLOCK) > 2 * self.size {
-            self.enlarge();
+            self.enlarge(ahead);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn enlarge(&mut self) {
+    fn enlarge(&mut self, ahead: usize) {
         let states: Vec<u64> = self.slots[..self.size].iter().copied().filter(|&state| state != FREE).collect();
-        self.size *= if self.size < 4 * SMALL { 4 } else { 2 };
+        // A table that does not fit into the cache is made as large as it will be if the text goes on like this, as it
+        // takes long to fill another one.
+        let in_the_end = (self.used * ahead / 2 * 3).next_power_of_two();
+        self.size *= if self.size < 4 * SMALL { 4 } else { (in_the_end / self.size).clamp(2, 8) };
         self.slots.clear();
         self.slots.resize(self.size, FREE);
         for block in states.chunks(BLOCK) {

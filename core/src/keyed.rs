@@ -55,6 +55,12 @@ impl Numbering {
         self.hashes.len()
     }
 
+    /// To be called well before `number`.
+    #[inline(always)]
+    pub fn fetch(&self, hash: u64) {
+        fetch(&self.slots, slot(hash) as usize & self.slots.len().saturating_sub(1));
+    }
+
     /// The number of a hash, and whether it is new.
     #[inline(always)]
     pub fn number(&mut self, hash: u64) -> (usize, bool) {
