@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from errno import EIO
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -33,6 +33,8 @@ BLOCK_BYTES, BLOCKS = 1 << 20, 16  # cache of a file with random access, as colu
 SILENCE = 60.0  # seconds without data, or until the headers are there, after which a web server is given up
 SLOWEST = 1000  # bytes a second; after SILENCE seconds of waiting, a server that gives fewer is given up
 LIST_BYTES = 64 << 20  # of a web server's list of a folder
+NAMES_BYTES = 1 << 30  # that the links of all these lists may take: each repeats the name of its folder
+EACH_NAME = 400  # bytes that a link takes beside its name
 DEEPEST = 100  # folders below the one given: there may always be one more
 _WEB = re.compile("https?://")
 _LINK = re.compile(r"<a(?=\s)([^<>]*)>", re.IGNORECASE)
@@ -182,6 +184,7 @@ class _Place:
     prefix: str
     follow_links: bool
     unread: Unread
+    linked: Counter[str] = field(default_factory=Counter)  # bytes that links take, by the given path
 
     @classmethod
     def of(cls, given: str, *, follow_links: bool) -> _Place:
@@ -270,8 +273,8 @@ class _Place:
             yield self._reject(folder, error)
         return dict(sorted(entries.items()))
 
-    def _linked(self, folder: str) -> list[_Info]:
-        """What a web server's list of a folder links to. (fsspec's own takes hours for a hostile page.)"""
+    def _linked(self, folder: str) -> Iterator[_Info]:
+        """What a web server's list links to in its folder. (fsspec's own takes hours for a hostile page.)"""
         from html import unescape
 
         page = bytearray()
@@ -280,15 +283,18 @@ class _Place:
                 page += block
                 if len(page) > LIST_BYTES:
                     raise OSError(EIO, f"its list has more than {LIST_BYTES >> 20} MiB")
-        names = dict[str, None]()
         for link in _LINK.finditer(page.decode(errors="ignore")):
+            name = ""
             if target := _TARGET.search(link[1]):
                 with suppress(ValueError):  # what is no URL
-                    names[urldefrag(urljoin(folder, unescape(target[target.lastindex or 0]))).url] = None
-        return [
-            {"name": name, "size": None, "type": "directory" if name.endswith("/") else "file"}
-            for name in names
-        ]
+                    name = urldefrag(urljoin(folder, unescape(target[target.lastindex or 0]))).url
+            if not name.startswith(folder):
+                continue
+            self.linked[self.path] += len(name) + EACH_NAME
+            if self.linked[self.path] > NAMES_BYTES:
+                held = f"links of more than {NAMES_BYTES >> 20:,} MiB are listed in its folders"
+                raise OSError(EIO, f"{held}: give them one by one")
+            yield {"name": name, "size": None, "type": "directory" if name.endswith("/") else "file"}
 
     def _is_read(self, info: _Info, name: str) -> bool:
         """False for links, as of SFTP, which may lead anywhere. Those to folders are never followed."""

@@ -395,6 +395,10 @@ class Hostile(socketserver.StreamRequestHandler):
     def large(self, _path: str, _head: dict[str, str]) -> None:
         self.say(b"<a href='x.jsonl'>" * 1000)
 
+    def long(self, path: str, _head: dict[str, str]) -> None:
+        """A short list of a folder with a long name has long links."""
+        self.say(b"<a href='x/'>" * 1000 if len(path) > 9000 else b"<a href='" + b"a" * 9000 + b"/'>")
+
     def parts(self, path: str, head: dict[str, str]) -> None:
         """More than was asked for, of a length that is not said or is."""
         if "Range" not in head:
@@ -442,6 +446,15 @@ def test_a_list_of_a_folder_has_a_limit(monkeypatch, hostile):
     monkeypatch.setattr(remote, "LIST_BYTES", 1 << 13)
     ((_, _, reason),) = rejects(read(f"{hostile}/large/"))
     assert reason.startswith("it cannot be opened: its list has more than")
+
+
+@pytest.mark.parametrize("below", ["", "*/*/*.jsonl"])
+def test_links_of_a_folder_with_a_long_name_have_a_limit(monkeypatch, hostile, below):
+    monkeypatch.setattr(remote, "NAMES_BYTES", 1 << 20)
+    reason = rejects(read(f"{hostile}/long/{below}"))[0][2]
+    assert reason == (
+        "it cannot be opened: links of more than 1 MiB are listed in its folders: give them one by one"
+    )
 
 
 @pytest.mark.parametrize("below", ["", "**/*.jsonl", "**"])
