@@ -493,30 +493,39 @@ def _unpacked(body: bytes, coding: str, most: int, notes: Notes) -> bytes:
                     return _inflated(body, -15, most, notes)
                 raise error from None
         case "br":
+            given = _SlowAtEnd(body, len(body))
             with suppress(OSError):
-                return _read(BrotliReader(BytesIO(body)), most)
-            return _first_of_brotli(body, most, notes)
+                return _read(BrotliReader(given), most)
+            return _first_of_brotli(_SlowAtEnd(body, given.last), most, notes)
         case "zstd":
             unpacker = ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
             return _joined(body, unpacker.decompressobj, _ZSTD, ZSTD_STEP, most, notes)
     raise BadInput(f"its content is not in the coding that it names, or that is not read ({coding[:50]})")
 
 
-def _first_of_brotli(body: bytes, most: int, notes: Notes) -> bytes:
+def _first_of_brotli(body: _SlowAtEnd, most: int, notes: Notes) -> bytes:
     """The first bytes of a stream that is damaged, or has others behind its end."""
-    slow = _ByteByByte(body)
     with _saying_damage():
-        content = _read(BrotliReader(slow), most)
-    if len(content) < most and body[slow.tell() :].strip(_PADDING):
+        content = _read(BrotliReader(body), most)
+    if len(content) < most and body.read().strip(_PADDING):
         notes[_MORE] += 1
     return content
 
 
-class _ByteByByte(BytesIO):
-    """Slow, but its reader stops where a stream ends."""
+class _SlowAtEnd(BytesIO):
+    """A body that is given a byte at a time from a place on: its reader stops where a stream ends there.
+    last: where the last part began that was read."""
+
+    def __init__(self, body: bytes, slow_from: int) -> None:
+        super().__init__(body)
+        self._slow_from = slow_from
+        self.last = 0
 
     def read(self, size: int | None = -1, /) -> bytes:
-        return super().read(1 if size is None or size < 0 else min(size, 1))
+        if size is None or size < 0:
+            return super().read()
+        self.last = self.tell()
+        return super().read(min(size, max(self._slow_from - self.last, 1)))
 
 
 def _inflated(body: bytes, wbits: int, most: int, notes: Notes) -> bytes:
