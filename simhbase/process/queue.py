@@ -8,7 +8,9 @@ with the number of callers, and no request waits for others to arrive.
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -16,9 +18,10 @@ from concurrent.futures import Future
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
-from threading import current_thread, get_ident
+from math import inf
+from threading import current_thread
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from simhbase.errors import (
     ProfileMismatch,
@@ -32,7 +35,11 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 Asked = TypeVar("Asked", bound="QueuedRequest[Any, Any]")
 
-STUCK_SECONDS = 2.0  # that all threads have been at their batches, before a spare one begins
+STUCK_SECONDS = 2.0  # that all threads have waited within their batches, before a spare one begins
+SHARED = (
+    4  # a batch of several sources weighs a fourth at most, so that none waits with the heavy ones of others
+)
+WAITING = 0.9  # share of its time that a thread is not at work, at least, if it waits
 
 # Errors that concern all requests of a batch. Another error may be due to a single one.
 OF_ALL = (RetryableError, TablesMissing, ProfileMismatch, TableDisabled)
@@ -116,7 +123,7 @@ class Queue(Generic[Asked]):
     which takes requests until `take` returns none. With 0 threads callers serve it, one at a time, holding
     `turn`. name: of the threads, and in errors after `close`. most: maximum of waiting records, of which
     sources have `Shares`; None: any number. spares: further threads, of which `wake` starts one if all are
-    stuck, as a store may hang for one batch and not for the next. They end when that is over.
+    stuck (`_is_stuck`), as a store may hang for one batch and not for the next. They end when that is over.
     """
 
     def __init__(
@@ -145,7 +152,7 @@ class Queue(Generic[Asked]):
         self.records = 0  # that wait
         self._is_due = False  # True if waiting requests may be taken
         self._threads: list[threading.Thread] = []
-        self._busy: dict[int, float] = {}  # since when, by the number of the thread
+        self._busy: dict[threading.Thread, _Begun] = {}
 
     def put(self, *requests: Asked, is_due: bool = False) -> bool:
         """Add requests of one source, which wait for `wake`, unless they are due now. Returns False if too
@@ -190,7 +197,7 @@ class Queue(Generic[Asked]):
         with self._changed:
             self._is_due = bool(self._waiting)
             is_stuck = len(self._busy) == len(self._threads) < self._number + self._spares
-            if self._is_due and is_stuck and max(self._busy.values()) <= monotonic() - STUCK_SECONDS:
+            if self._is_due and is_stuck and all(_is_stuck(*each) for each in self._busy.items()):
                 self._start_thread()
             self._changed.notify()
 
@@ -201,16 +208,16 @@ class Queue(Generic[Asked]):
 
     def _is_spare(self) -> bool:
         """True if enough other threads are not stuck."""
-        latest = monotonic() - STUCK_SECONDS
-        stuck = sum(since <= latest for since in self._busy.values())
+        stuck = sum(_is_stuck(*each) for each in self._busy.items())
         return len(self._threads) - stuck > self._number
 
     def take(self, most: int, seconds: float | None = None, *, heaviest: int | None = None) -> list[Asked]:
-        """Take requests of one kind with at most `most` records in total, which weigh `heaviest` at most, or
-        a single larger one. Waits until some may be taken. Returns none if the queue is closed and empty,
-        after `seconds`, or when it is closed while waiting. Leaves out cancelled requests."""
+        """Take requests of one kind with at most `most` records in total, which weigh `heaviest` at most, and
+        a part of that (SHARED) if they are of several sources, or a single larger one. Waits until some may
+        be taken. Returns none if the queue is closed and empty, after `seconds`, or when it is closed while
+        waiting. Leaves out cancelled requests."""
         with self._changed:
-            self._busy.pop(get_ident(), None)
+            self._busy.pop(current_thread(), None)
             while True:
                 if len(self._threads) > self._number and self._is_spare():
                     self._threads.remove(current_thread())
@@ -226,20 +233,22 @@ class Queue(Generic[Asked]):
                 self._is_due = bool(self._waiting)
                 if taken:
                     if self._spares:
-                        self._busy[get_ident()] = monotonic()
+                        self._busy[current_thread()] = _Begun(monotonic(), time.thread_time())
                     return taken
 
     def _taken(self, kind: Hashable, most: int, heaviest: int | None) -> list[Asked]:
         taken: list[Asked] = []
         records = weight = 0
         sources = deque(source for source, kinds in self._waiting.items() if kind in kinds)
+        first = sources[0]
         while sources:
             source = sources.popleft()
             kinds = self._waiting[source]
             request = kinds[kind][0]
             records += len(request.records)
             weight += request.weight
-            if taken and (records > most or (heaviest is not None and weight > heaviest)):
+            bound = inf if heaviest is None else heaviest if source == first else heaviest // SHARED
+            if taken and (records > most or weight > bound):
                 break
             kinds[kind].popleft()
             self.records -= len(request.records)
@@ -271,6 +280,25 @@ class Queue(Generic[Asked]):
             self._changed.notify_all()
         for thread in [*self._threads]:  # spare ones leave
             thread.join()
+
+
+class _Begun(NamedTuple):
+    """When a thread began its batch, and the processor time that it had taken then."""
+
+    time: float
+    processor_time: float
+
+
+def _is_stuck(thread: threading.Thread, begun: _Begun) -> bool:
+    """True if a thread has waited for long, as a store may hang. One that is at work is not stuck: others
+    beside it would take the processors from all, and not help."""
+    seconds = monotonic() - begun.time
+    if seconds < STUCK_SECONDS:
+        return False
+    if sys.platform != "linux" or thread.ident is None or not thread.is_alive():
+        return True  # it is not known
+    clock = time.pthread_getcpuclockid(thread.ident)
+    return time.clock_gettime(clock) - begun.processor_time <= (1 - WAITING) * seconds
 
 
 _QUEUES: weakref.WeakSet[Queue[Any]] = weakref.WeakSet()

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -365,6 +366,28 @@ def test_a_read_that_hangs_stops_no_others_and_further_readers_end(monkeypatch):
         wait_until(lambda: len(readers() - before) == 1)
         assert shared.find(TEXTS[3]).matches
     wait_until(lambda: not readers() - before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells what a thread does")
+def test_a_long_read_that_is_at_work_has_no_further_readers_beside_it(monkeypatch):
+    """Texts that take seconds each took all readers, and with them the processors."""
+    monkeypatch.setattr(queue, "STUCK_SECONDS", 0.05)
+    monkeypatch.setattr(shared_lookups, "STUCK_SECONDS", 0.05)
+    index, look_up = in_memory(*STORED), Index.find_texts
+
+    def find_texts(texts: Sequence[str], *rest: Any) -> list[Lookup]:
+        end = time.thread_time() + 0.3
+        while time.thread_time() < end:
+            pass
+        at_work.append(threading.current_thread())
+        return look_up(index, texts, *rest)
+
+    monkeypatch.setattr(index, "find_texts", find_texts)
+    at_work: list[threading.Thread] = []
+    with SharedLookups(index, largest_batch=1) as shared, ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(shared.find, TEXTS[:4])] == in_memory(*STORED).find_many(TEXTS[:4])
+    assert len(at_work) == 4
+    assert len(set(at_work)) == 1
 
 
 @pytest.mark.parametrize("is_task", [False, True])

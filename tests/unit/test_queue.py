@@ -5,7 +5,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.process.queue import Shares, Turns
+from simhbase.process.queue import SHARED, Queue, QueuedRequest, Shares, Turns
 
 
 def test_who_has_less_than_an_equal_share_is_given_more_beyond_the_limit() -> None:
@@ -46,3 +46,19 @@ def test_sources_take_turns_and_one_that_may_not_is_passed_over() -> None:
         taken.append(item)
     assert [name for _, name in taken] == ["a1", "c1", "b1", "a2", "b2", "a3"]
     assert not turns
+
+
+def test_nobody_waits_with_what_is_heavy_of_others() -> None:
+    """One text of a million characters held up all lookups that were read with it."""
+    queue = Queue[QueuedRequest[str, None]](0, "requests")
+
+    def put(source: str, weight: int) -> QueuedRequest[str, None]:
+        request: QueuedRequest[str, None]
+        request = QueuedRequest(kind="find", records=[source], source=source, weight=weight)
+        assert queue.put(request, is_due=True)
+        return request
+
+    heavy, light, other = put("heavy", 90), put("light", 1), put("other", 1)
+    more, part = put("heavy", 5), put("part", 100 // SHARED - 2)
+    taken = [queue.take(10, heaviest=100) for _ in range(3)]
+    assert taken == [[heavy], [light, other, part], [more]]

@@ -537,8 +537,8 @@ def test_what_is_not_read_of_a_body_is_counted(tmp_path, body, headers, note):
 def test_the_end_of_a_long_body_in_brotli_is_found_about_as_fast_as_it_is_read(tmp_path):
     """It was looked for a byte at a time from the beginning on."""
     body, taken = brotli.compress(random.Random(1).randbytes(1 << 21).hex().encode(), quality=1), []
-    for given in (body, body + b"more", body[:-1]):
-        archive = Archive().answer("http://x/1", given, "text/plain", Content_Encoding="br")
+    for sent in (body, body + b"more", body[:-1]):
+        archive = Archive().answer("http://x/1", sent, "text/plain", Content_Encoding="br")
         path = write(tmp_path / "x.warc", archive.data)
         begin = process_time()
         read(path)
