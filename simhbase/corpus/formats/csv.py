@@ -35,6 +35,7 @@ DECIDING_LINES, DECIDING_BYTES = 1000, 1 << 20  # of a TSV, from its first cell 
 # Bytes of lines read again, for each byte read, and at first: quotes may be placed so that every line begins
 # a row without an end.
 _MOST_AGAIN, _FREE_AGAIN = 4, 1 << 16
+_MOST_COLUMNS = 1 << 16  # of 150 bytes each; spreadsheets have a fourth
 _WITHIN_LINES = 100  # a row of more lines is taken for a quote that does not close
 # Lines after the first that must look like rows for a quoted cell to be taken for several rows. Lines of
 # texts often have a comma, and hardly ever a tab.
@@ -191,7 +192,9 @@ class _Row:
         return sorted((cell or b"").removeprefix(codecs.BOM_UTF8) for cell in self.cells)
 
     def names(self, options: InputOptions) -> list[str]:
-        """The cells of a header."""
+        """The cells of a header. Raises BadInput if they are too many, or cannot be decoded."""
+        if len(self.cells) > _MOST_COLUMNS:
+            raise BadInput(f"{len(self.cells):,} columns, at most {_MOST_COLUMNS:,} are read")
         return [options.decode((cell or b"").removeprefix(codecs.BOM_UTF8)) for cell in self.cells]
 
 
