@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from errno import EINVAL
+from errno import EEXIST, EINVAL
 from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
@@ -24,6 +24,17 @@ def open_plain(path: str | Path, flags: int = 0, *, folder: int | None = None) -
     except BaseException:
         os.close(file)
         raise
+
+
+def refuse_prepared(path: Path) -> None:
+    """Raise OSError for what another user has put into a folder of all users, such as /tmp, where this one
+    means to write: a link, a pipe, or a folder. The system follows none of those links, either."""
+    status, folder = path.lstat(), path.parent.stat()
+    is_for_all = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+    if is_for_all and status.st_uid not in (os.geteuid(), folder.st_uid):
+        kind = {stat.S_IFLNK: "link", stat.S_IFDIR: "folder", stat.S_IFREG: "file"}
+        named = kind.get(stat.S_IFMT(status.st_mode), "pipe or device")
+        raise OSError(EEXIST, f"it is a {named} of another user: write to another folder")
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+import simhbase
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import files as outputs
 from simhbase.corpus.outputs.files import (
@@ -64,6 +65,26 @@ def test_a_link_of_another_user_in_a_folder_of_all_is_not_followed(tmp_path):
     with OutputFile(link) as file:
         file.write([b"one"])
     assert (kept.read_bytes(), link.is_symlink()) == (b"one\n", True)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives pipes and folders away")
+def test_a_pipe_or_store_of_another_user_in_a_folder_of_all_is_not_written(tmp_path):
+    pipe, folder = tmp_path / "unique.jsonl", tmp_path / "store"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    for prepared in pipe, folder:
+        os.chown(prepared, 1, -1)
+    tmp_path.chmod(0o1777)
+    with pytest.raises(SimhbaseError, match=r"cannot write .*: it is a pipe or device of another user"):
+        Inputs(["x"]).check_outputs(pipe)
+    with pytest.raises(SimhbaseError, match="is not written to: it is a folder of another user"):
+        simhbase.open(f"rocksdb:{folder}", create="default")
+    os.mkfifo(folder / "CURRENT")
+    with pytest.raises(SimhbaseError, match="no store there"):  # and not waited for
+        simhbase.open(f"rocksdb:{folder}", access="read")
+    (folder / "CURRENT").unlink()
+    os.chown(folder, 0, -1)
+    simhbase.open(f"rocksdb:{folder}", create="default").close()
 
 
 def test_a_part_of_another_user_in_a_shared_folder_is_not_written(tmp_path, monkeypatch):

@@ -24,6 +24,7 @@ from simhbase.corpus.fields import exact_json_value, has_field, json_value
 from simhbase.corpus.record import Record, Reject
 from simhbase.errors import BadInput, OutputFailed, RetryableError
 from simhbase.model.urls import redacted
+from simhbase.process.plain_files import refuse_prepared
 
 STANDARD_OUTPUT = Path("-")
 
@@ -207,15 +208,12 @@ def _compressor(path: Path) -> _Compressor | None:
 
 def plain_target(path: Path) -> Path | None:
     """The regular file that a path leads to, through links, existing or not; None for a device, pipe or
-    standard output. Raises OSError if permission is denied, and for a link that another user has put into a
-    folder of all users: the system follows none of those, either."""
+    standard output. Raises OSError if permission is denied, and for a link or pipe that another user has put
+    into a folder of all users."""
     if path == STANDARD_OUTPUT:
         return None
-    if path.is_symlink():
-        link, folder = path.lstat(), path.parent.stat()
-        is_for_all = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
-        if is_for_all and link.st_uid not in (os.geteuid(), folder.st_uid):
-            raise OSError(EEXIST, "it is a link of another user: write to another folder")
+    if path.is_symlink() or path.is_fifo():
+        refuse_prepared(path)
     return Path(os.path.realpath(path)) if path.is_file() or not path.exists() else None
 
 

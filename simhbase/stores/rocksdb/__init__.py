@@ -13,6 +13,7 @@ parent's log. So a store opened before a fork refuses to work in the child.
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import closing, suppress
 from functools import partial
@@ -21,6 +22,7 @@ from pathlib import Path
 from rocksdict import Rdict
 
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
+from simhbase.process.plain_files import refuse_prepared
 from simhbase.stores.backend import Backend
 from simhbase.stores.base import MET, Access, NoteDamage
 from simhbase.stores.rocksdb.database import Failures, open_writer
@@ -73,6 +75,13 @@ class RocksBackend(Backend):
         return f"rocksdb:{self.folder}{mark}{options}"
 
     def open(self, access: Access) -> RocksStore:
+        """Raises StoreFailed if another user has put the folder into one of all users, and could replace what
+        is written."""
+        if access != "read" and os.path.lexists(self.folder):
+            try:
+                refuse_prepared(self.folder)
+            except OSError as error:
+                raise StoreFailed(f"{self.url} is not written to: {error.strerror}") from error
         require_store(self.url, self.folder)
         memory = memory_for(self.url, holds_filters=access != "append")
         if access != "read":

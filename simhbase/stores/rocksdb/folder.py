@@ -19,7 +19,7 @@ NOTHING_THERE = "no store there; create one with simhbase load or simhbase table
 def require_store(url: str, path: Path) -> None:
     """Raises TablesMissing if there is no store, or an incomplete one; StoreFailed if one was damaged."""
     with Failures("opening", url):
-        is_there = (path / "CURRENT").exists()
+        is_there = (path / "CURRENT").is_file()  # a pipe would be waited for
         tables = Rdict.list_cf(str(path), database_options()) if is_there else []
         missing = sorted(set(TABLES).difference(tables))
         if missing and path.is_dir() and holds_rows(path):  # creating the store would build over them
