@@ -211,7 +211,7 @@ class Inputs:
             try:
                 target = plain_target(path)
             except OSError as error:
-                raise OutputFailed(f"cannot write {path}: {error.strerror}") from error
+                raise OutputFailed(f"cannot write {redacted(str(path))}: {error.strerror}") from error
             if target is None:
                 continue
             written = {target, part_of(target), made_of(target)}
@@ -225,7 +225,9 @@ class Inputs:
             if written & targets:
                 raise UsageError(f"two options write to {path}: give each its own file")
             if not target.parent.is_dir():
-                raise OutputFailed(f"cannot write {path}: there is no folder {target.parent}")
+                raise OutputFailed(
+                    f"cannot write {redacted(str(path))}: there is no folder {redacted(f'{target.parent}/')}"
+                )
             targets |= written
 
     def require_unread(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from errno import EINVAL
 from fnmatch import fnmatchcase
-from glob import has_magic
+from glob import has_magic, iglob
 from itertools import chain
 from pathlib import Path, PurePath
 from typing import BinaryIO, Literal, Protocol
@@ -193,8 +193,8 @@ def local_path(given: str) -> str | None:
             f"{redacted(given)!r} is no URL that is read: one begins with its scheme in small letters and "
             "two slashes, as https://, without anything before"
         )
-    is_glob = has_magic(path) and "/" in path  # such as data/token=*/
-    if not (os.path.lexists(path) or is_glob) and redacted(path) != path:
+    is_known = os.path.lexists(path) or redacted(path) == path
+    if not is_known and not any(iglob(path, recursive=True)):  # noqa: PTH207  # token=*.jsonl names files
         raise UsageError(f"{redacted(path)!r} names no file, and may hold a password: inputs are files")
     return path
 

@@ -19,12 +19,15 @@ _NAME = (
     r"|(api|access|account|client|server|shared)_?key)[a-z_]{0,40}|(?<![a-z])sig)"
 )
 _SECRET = re.compile(rf"(?i){_NAME}\s*=")
-# As in the key words of libpq and in variables, and a user with a password, in what is no URL.
+# As in the key words of libpq and in variables, a user with a password, and a header, in what is no URL.
 _GIVEN = re.compile(
     rf"(?i)(?<![\w./-])(\w{{0,40}}?{_NAME}(=|\s{{1,9}}=\s{{1,9}}))"
     r"(?![,;.)](\s|$))('[^']{1,500}'?|\"[^\"]{1,500}\"?|[^\s'\"]{1,500})"
 )
-_USER = re.compile(r"(?<![\w:@.+-])((//)?[^\s:/@'\"=]{1,100}):[^\s/@'\"]{1,500}(?=@[\w.-]{1,200}[:/])")
+_USER = re.compile(
+    r"(?<![\w:@.+-])((//)?[^\s:/@'\"=]{1,100}):[^\s/'\"]{1,500}(?=@(\[[\w:.]{2,50}\]|[\w.-]{1,200})[:/])"
+)
+_HEADER = re.compile(r"(?i)(\bauthorization\s{0,9}:\s{0,9}([a-z]{1,20}\s{1,9})?)[^\s'\"]{1,500}")
 _KEY = re.compile(r"(?i)https?://([^/?#]{1,500}@|.{1,2000}[?&]key=)")  # also a token as the user
 _AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 # The beginning of a URL, also of what is none: with a space before it, capitals, or one slash, as of a Path.
@@ -76,7 +79,7 @@ def without_passwords(text: str) -> str:
 
 
 def _without_given(text: str) -> str:
-    return _USER.sub(r"\1", _GIVEN.sub(r"\1...", text))
+    return _HEADER.sub(r"\1...", _USER.sub(r"\1", _GIVEN.sub(r"\1...", text)))
 
 
 def _shown(word: str) -> str:

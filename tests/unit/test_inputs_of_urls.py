@@ -3,7 +3,7 @@
 import pytest
 
 from simhbase.corpus.inputs import Inputs
-from simhbase.errors import UsageError
+from simhbase.errors import OutputFailed, UsageError
 from tests.command_line import run
 
 
@@ -38,7 +38,14 @@ def test_a_file_may_have_any_name(given, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "given",
-    ["host=h password=secret", "PGPASSWORD=secret", "PGPASSWORD=secret?*", "u:secret@h/x", "//u:secret@h/x"],
+    [
+        "host=h password=secret",
+        "PGPASSWORD=secret",
+        "PGPASSWORD=secret?*",
+        "u:secret@h/x",
+        "//u:secret@h/x",
+        "u:secret*@h/x",
+    ],
 )
 def test_what_names_no_file_and_may_hold_a_password_is_refused_without_it(given, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -46,7 +53,14 @@ def test_what_names_no_file_and_may_hold_a_password_is_refused_without_it(given,
         Inputs([given])
     assert "secret" not in str(refused.value)
     (tmp_path / "password=secret").touch()
-    assert Inputs(["password=secret"]).paths == ["password=secret"]
+    for named in "password=secret", "password=*", "pass*=secre[t]":
+        assert Inputs([named]).paths == [named]
+
+
+def test_a_folder_that_may_hold_a_password_is_not_shown(tmp_path):
+    with pytest.raises(OutputFailed, match="there is no folder") as failed:
+        Inputs(["x"]).check_outputs(tmp_path / "u:secret@h" / "unique.jsonl")
+    assert "secret" not in str(failed.value)
 
 
 @pytest.mark.parametrize("given", [" https://u:secret@h/x", "HTTPS://u:secret@h/x", "https://u:secret@h/x"])
