@@ -322,7 +322,8 @@ class Index(AbstractContextManager["Index"]):
     ) -> ClaimList:
         """Claim n documents, as if one after the other; return the answers in order.
 
-        documents, id_field, text_field, progress: as for `add`. timeout: seconds for each chunk of 4,096.
+        documents, id_field, text_field, progress: as for `add`. timeout: seconds for each chunk of 4,096, after
+        which what is not decided is "undecided".
         mode: "annotate" stores every text as `add` does, and lists the documents near it as `also_at` of its
         claim, the nearest 100 (`truncated`: there are more, or may be). Of near texts that are annotated at
         once, at least one lists the other.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import groupby, islice
+from math import inf
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
@@ -54,32 +55,35 @@ ALL_BITS = 64
 TOLD_AT_ONCE = 1 << 14  # fingerprints whose sketches are read at once
 
 N = TypeVar("N", "Near", "NearOne")
-_Near = tuple[NDArray[np.int64], NDArray[np.uint64], Distances]  # query, fingerprint, bits
+_Near = tuple[NDArray[np.int64], NDArray[np.uint64], Distances]  # query, fingerprint, distance
 
 
 class NearFingerprints(NamedTuple):
     """Stored fingerprints that are near n queries by their bits.
 
-    hits: (query, fingerprint, differing bits), ascending by query, each pair once. truncated: per query,
+    hits: (query, fingerprint, distance), ascending by query, each pair once. truncated: per query,
     whether a drawer had more rows than the limit. rows: number of drawer rows read; largest: rows of each
-    query's largest drawer, as far as it was read.
+    query's largest drawer, as far as it was read. beyond: as in Near.
     """
 
     hits: list[tuple[int, int, int]]
     truncated: list[bool]
     rows: int
     largest: list[int]
+    beyond: list[float]
 
 
 class Near(NamedTuple):
     """Documents near n queries: the matches of each, unordered, each document once. truncated: a drawer had
     more rows than the limit; cut: a near fingerprint lists more documents than the limit; lost: what the
-    store lacks, for messages."""
+    store lacks, for messages; beyond: the least distance of what `near_limit` leaves out, inf if that is
+    nothing."""
 
     matches: list[list[Match]]
     truncated: list[bool]
     cut: list[bool]
     lost: list[str]
+    beyond: list[float]
 
 
 class NearOne(NamedTuple):
@@ -99,18 +103,19 @@ class Asked(NamedTuple):
     tags: Tags = ()
 
 
-# Query, document id, the fingerprint that lists it, its distance in bits, the listing's value.
+# Query, document id, the fingerprint that lists it, its distance, the listing's value.
 Led = tuple[int, str, int, int, bytes]
 
 
 class Leads(NamedTuple):
     """Documents that hints near n queries lead to, ascending by query, each document once per query.
-    truncated, cut: as in Near. unlisted: near fingerprints that list no document."""
+    truncated, cut, beyond: as in Near. unlisted: near fingerprints that list no document."""
 
     led: list[Led]
     truncated: list[bool]
     cut: list[bool]
     unlisted: list[int]
+    beyond: list[float]
 
 
 Now = dict[str, Entry]  # documents by id
@@ -126,8 +131,7 @@ class Reader:
     fingerprint, up to MOST_LISTED times as many if none of those match. A lookup that exceeds either is
     marked `truncated`. hidden: muted documents. Documents under a muted fingerprint are not read at all,
     those muted by id count towards the limits. besides: ids that `near` looks beyond: they are not listed.
-    near_limit: maximum documents that `near` follows for a text, those of the nearest fingerprints; where
-    there are more, it is marked `cut` or `truncated`. of: what ids begin with; others are not listed. record:
+    near_limit: maximum documents that `near` follows for a text, those of the nearest fingerprints. of: what ids begin with; others are not listed. record:
     called with the drawer rows that `find` reads.
     """
 
@@ -166,9 +170,14 @@ class Reader:
             self._follow_all(near, fingerprints, asked)
         self._look_behind(near, fingerprints, asked)
         lookups = [
-            Lookup(Fingerprint(fingerprint), tuple(sorted(matches)), truncated or cut)
-            for fingerprint, matches, truncated, cut in zip(
-                fingerprints.values.tolist(), near.matches, near.truncated, near.cut, strict=True
+            Lookup(Fingerprint(fingerprint), tuple(sorted(matches)), truncated or cut or beyond < inf)
+            for fingerprint, matches, truncated, cut, beyond in zip(
+                fingerprints.values.tolist(),
+                near.matches,
+                near.truncated,
+                near.cut,
+                near.beyond,
+                strict=True,
             )
         ]
         self._count(lookups)
@@ -349,12 +358,10 @@ class Reader:
         return Match(distance, document, Fingerprint(fingerprint), similarity, shared)
 
     def _follow_all(self, near: Near, fingerprints: FingerprintBatch, asked: Asked) -> None:
-        """Follows all near fingerprints of truncated queries without a match, as those that were followed may
-        be too far by their sketches."""
+        """Follows all near fingerprints of queries without a match, as those that were followed may be too
+        far by their sketches."""
         again = [
-            query
-            for query, (matches, *cut) in enumerate(zip(near.matches, near.truncated, near.cut, strict=True))
-            if any(cut) and not matches
+            query for query, beyond in enumerate(near.beyond) if beyond < inf and not near.matches[query]
         ]
         if again:
             more = replace(self, near_limit=None, metrics=None).near(fingerprints[again], asked)
@@ -395,7 +402,8 @@ class Reader:
         leads = self.leads(fingerprints, asked.bounds)
         lost = list(map(_unlisted, leads.unlisted))
         if not leads.led:
-            return Near([[] for _ in range(len(fingerprints))], leads.truncated, leads.cut, lost)
+            nothing: list[list[Match]] = [[] for _ in range(len(fingerprints))]
+            return Near(nothing, leads.truncated, leads.cut, lost, leads.beyond)
         earliest = max(asked.since, expired_before(self.store, self.clock()))
         now: Now | None = None
         if self._asks_documents or earliest or asked.tags:
@@ -406,7 +414,7 @@ class Reader:
             if self._lists_stored:
                 lost += [_unstored(each) for each in ids if each not in there]
         matches = self.matches(fingerprints, leads.led, now, asked.bounds)
-        return Near(matches, leads.truncated, leads.cut, lost)
+        return Near(matches, leads.truncated, leads.cut, lost, leads.beyond)
 
     @cached_property
     def _expires(self) -> bool:
@@ -436,9 +444,9 @@ class Reader:
         candidates = self.candidates(fingerprints, bounds)
         if self.metrics is not None:
             _tell(self.metrics, candidates)
-        hits, cut = candidates.hits, [False] * len(fingerprints)
+        hits, cut, beyond = candidates.hits, [False] * len(fingerprints), candidates.beyond
         if not hits:
-            return Leads([], candidates.truncated, cut, [])
+            return Leads([], candidates.truncated, cut, [], beyond)
         listed = dict(listed_before())
         listed |= self.listed(near for _, near, _ in candidates.hits if near not in listed)
         unlisted = [each for each, found in listed.items() if not found] if self._lists_all else []
@@ -454,18 +462,19 @@ class Reader:
             for fingerprint in full:
                 listed[fingerprint] = listed[fingerprint][: self.ids_limit]
         led = list(
-            led_to(hits, listed) if self.near_limit is None else self._led_to_nearest(hits, listed, cut)
+            led_to(hits, listed) if self.near_limit is None else self._led_to_nearest(hits, listed, beyond)
         )
-        return Leads(led, candidates.truncated, cut, unlisted)
+        return Leads(led, candidates.truncated, cut, unlisted, beyond)
 
     def _led_to_nearest(
-        self, hits: Sequence[tuple[int, int, int]], listed: Listings, cut: list[bool]
+        self, hits: Sequence[tuple[int, int, int]], listed: Listings, beyond: list[float]
     ) -> Iterator[Led]:
-        """Like led_to, up to the limit of each query. cut: is told of those that have more."""
+        """Like led_to, up to the limit of each query. beyond: is told what is left out."""
         for query, some in groupby(hits, itemgetter(0)):
             led = led_to(sorted(some, key=itemgetter(2)), listed)
             yield from islice(led, self.near_limit)
-            cut[query] |= next(led, None) is not None
+            if left_out := next(led, None):
+                beyond[query] = min(beyond[query], left_out[3])
 
     def matches(
         self, fingerprints: FingerprintBatch, led: Sequence[Led], now: Now | None, bounds: Bounds
@@ -486,7 +495,7 @@ class Reader:
         wanted = self.scheme.probes(fingerprints)
         distinct, drawer = _each_once(wanted)
         asked = _DrawerQueries(drawer, len(distinct))
-        truncated = np.zeros(len(wanted), dtype=np.bool_)
+        truncated, beyond = np.zeros(len(wanted), dtype=np.bool_), np.full(len(wanted), inf)
         found: list[_Near] = [(_NO_QUERY, _NO_WORD, _NO_BITS)]
         sizes = np.zeros(len(distinct), dtype=np.int64)
         # A document that changes to another fingerprint is listed under the new one first.
@@ -497,19 +506,19 @@ class Reader:
             if len(muted):
                 part = _without(part, muted)
             near = self._within(fingerprints.values, bounds.bits, part, asked)
-            if self.near_limit is not None:
-                near = (_nearest(each, self.near_limit, truncated) for each in near)
             if self.scheme.listed_sketching:
                 told = self._told(part.fingerprints)
                 near = (self._similar(fingerprints, each, told, bounds) for each in near)
+            if self.near_limit is not None:
+                near = (_nearest(each, self.near_limit, beyond) for each in near)
             found += near
         query, fingerprint, bits = (np.concatenate(column) for column in zip(*found, strict=True))
         once = _once((query, fingerprint, bits))
         if truncated.any():
             once = self._with_equals(fingerprints.values, once, truncated)
         if self.near_limit is not None:
-            once = _nearest(once, self.near_limit, truncated)
-        return _candidates(once, truncated, sizes, sizes[drawer].max(axis=1))
+            once = _nearest(once, self.near_limit, beyond)
+        return _candidates(once, truncated, sizes, sizes[drawer].max(axis=1), beyond)
 
     def _with_equals(
         self, fingerprints: NDArray[np.uint64], near: _Near, truncated: NDArray[np.bool_]
@@ -593,13 +602,14 @@ class Reader:
         those with a lost sketch are kept, to be decided document by document."""
         sketching = self.scheme.sketching
         assert sketching is not None
-        query, fingerprint, bits = near
+        query, fingerprint, _ = near
         which = np.searchsorted(told.fingerprints, fingerprint)
         chosen, place = told.listed[which] | self._lists_all, told.place[which]
         known_ = np.flatnonzero(place >= 0)
         compared = fingerprints.sketches, query[known_], told.sketches, place[known_]
-        _, chosen[known_] = bounds.verified(sketching, *compared)
-        return query[chosen], fingerprint[chosen], bits[chosen]
+        mismatches = np.zeros(len(place), dtype=np.int64)
+        mismatches[known_], chosen[known_] = bounds.verified(sketching, *compared)
+        return query[chosen], fingerprint[chosen], mismatches[chosen]
 
     def listed(self, fingerprints: Iterable[int]) -> Listings:
         """Documents listed under each fingerprint, up to one more than the limit, not counting `besides`."""
@@ -821,24 +831,30 @@ def _once(near: _Near) -> _Near:
     return query[first], fingerprint[first], bits[first]
 
 
-def _nearest(near: _Near, most: int, truncated: NDArray[np.bool_]) -> _Near:
-    """The nearest of each query, each once; those that have more are truncated."""
+def _nearest(near: _Near, most: int, beyond: NDArray[np.float64]) -> _Near:
+    """The nearest of each query, each once. beyond: is told what is left out."""
     if len(near[0]) <= most:
         return near
-    query, fingerprint, bits = _once(near)
-    order = np.lexsort((bits, query))
-    is_more = np.arange(len(order)) - np.searchsorted(query, query) >= most
-    truncated[query[is_more]] = True
-    chosen = np.sort(order[~is_more])
-    return query[chosen], fingerprint[chosen], bits[chosen]
+    query, fingerprint, distance = _once(near)
+    order = np.lexsort((distance, query))
+    place = np.arange(len(order)) - np.searchsorted(query, query)
+    left_out = order[place == most]  # the first of each query
+    beyond[query[left_out]] = np.minimum(beyond[query[left_out]], distance[left_out])
+    chosen = np.sort(order[place < most])
+    return query[chosen], fingerprint[chosen], distance[chosen]
 
 
 def _candidates(
-    near: _Near, truncated: NDArray[np.bool_], sizes: NDArray[np.int64], largest: NDArray[np.int64]
+    near: _Near,
+    truncated: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    largest: NDArray[np.int64],
+    beyond: NDArray[np.float64],
 ) -> NearFingerprints:
     """sizes: rows read of each drawer; largest: of each query's."""
     hits = list(zip(*(column.tolist() for column in near), strict=True))
-    return NearFingerprints(hits, truncated.tolist(), int(sizes.sum()), largest.tolist())
+    rows = int(sizes.sum())
+    return NearFingerprints(hits, truncated.tolist(), rows, largest.tolist(), beyond.tolist())
 
 
 def _tell(metrics: Metrics, candidates: NearFingerprints) -> None:

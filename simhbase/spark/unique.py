@@ -17,6 +17,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -43,7 +44,7 @@ from simhbase.drawers.scheme import Bounds
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.index.claims.selection import Selection, stored_near
+from simhbase.index.claims.selection import Selection, nearest_stored
 from simhbase.index.load_log import LoadLog, last_run, require_name
 from simhbase.index.reader import DRAWER_LIMIT, Near, Reader
 from simhbase.index.writer import SETTLED, DocumentBatch, known
@@ -355,8 +356,8 @@ class _Lookups:
         self, rows: pa.RecordBatch, fingerprints: FingerprintBatch, reader: Reader, today: Container[str]
     ) -> dict[str, pa.Array]:
         ids = rows.column(ID).to_pylist()
-        near = stored_near(reader, fingerprints, self.bounds, today, DRAWER_LIMIT)
-        found = [_needed(each, document, today) for document, each in zip(ids, near.matches, strict=True)]
+        near = nearest_stored(reader, fingerprints, self.bounds, today, DRAWER_LIMIT)
+        found = list(map(_others, ids, near.matches))
         in_full: list[list[Match]] = [[] for _ in ids]
         # Without another document these may all be replaced before it is decided.
         cut = [
@@ -365,9 +366,9 @@ class _Lookups:
             if near.truncated[number] and all(match.id in today for match in matches)
         ]
         if cut:
-            full = stored_near(reader, fingerprints[cut], self.bounds, today, None).matches
+            full = nearest_stored(reader, fingerprints[cut], self.bounds, today, None).matches
             for number, matches in zip(cut, full, strict=True):
-                in_full[number] = _needed(matches, ids[number], today)
+                in_full[number] = _others(ids[number], matches)
         return {_MATCHES: _packed(found), _IN_FULL: _packed(in_full), _TRUNCATED: pa.array(near.truncated)}
 
     def decided(self, batches: Iterable[pa.RecordBatch], chosen: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -383,7 +384,7 @@ class _Lookups:
         documents = DocumentBatch(rows.column(ID).to_pylist(), Columns.of(index.profile).read(rows))
         nothing = [False] * len(rows)
         truncated = rows.column(_TRUNCATED).to_pylist()
-        stored = Near(_unpacked(rows.column(_MATCHES)), truncated, nothing, [])
+        stored = Near(_unpacked(rows.column(_MATCHES)), truncated, nothing, [], [inf] * len(rows))
         in_full = _unpacked(rows.column(_IN_FULL))
         found = Selection(
             index.reader,
@@ -405,12 +406,9 @@ class _Lookups:
         }
 
 
-def _needed(matches: Sequence[Match], document: str, today: Container[str]) -> list[Match]:
-    """Of the stored matches of a document those that it may be a duplicate of, whatever is decided about the
-    ids of today: these, and the nearest other."""
-    others = min((match for match in matches if match.id not in today), default=None)
-    found = [match for match in matches if match.id in today and match.id != document]
-    return found if others is None else [*found, others]
+def _others(document: str, matches: Sequence[Match]) -> list[Match]:
+    """Matches of a document without itself."""
+    return [match for match in matches if match.id != document]
 
 
 def _outgrown(

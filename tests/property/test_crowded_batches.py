@@ -23,7 +23,19 @@ PROFILES = {name: make_profile({}, name) for name in ("default", "complete", "sh
     "unverified": Profile(verify=False),
     "wide": Profile(layout="3x2p1", k=2, reach=8),
 }
+def notices(size: int) -> list[str]:
+    """They differ in a word."""
+    notice, chance = next(versions(1, words=120)).split(), random.Random(size)
+    texts = []
+    for number in range(size):
+        words = notice.copy()
+        words[chance.randrange(len(words))] = f"word{number}"
+        texts.append(" ".join(words))
+    return texts
+
+
 TEXTS = [*versions(30, words=40), *versions(10, words=25, seed=1)]
+NOTICES = notices(40)
 
 
 def decided(profile: Profile, texts: list[str], pairs: int) -> list[Match | None]:
@@ -47,15 +59,36 @@ def test_the_answers_are_those_from_all_pairs(name: str, texts: list[str]) -> No
     assert decided(profile, texts, -1) == decided(profile, texts, 1000)
 
 
-def notices(size: int) -> list[str]:
-    """They differ in a word."""
-    notice, chance = next(versions(1, words=120)).split(), random.Random(size)
-    texts = []
-    for number in range(size):
-        words = notice.copy()
-        words[chance.randrange(len(words))] = f"word{number}"
-        texts.append(" ".join(words))
-    return texts
+@pytest.mark.parametrize("name", PROFILES)
+@given(
+    stored=st.lists(st.sampled_from([*TEXTS, *NOTICES]), min_size=1, max_size=60),
+    texts=st.lists(st.sampled_from([*TEXTS, *NOTICES]), min_size=2, max_size=12),
+    replaced=st.integers(0, 12),
+    drawer_limit=st.sampled_from([3, selection.DRAWER_LIMIT]),
+    nearest=st.sampled_from([1, 2, 8]),
+)
+@A_THIRD
+def test_answers_are_those_from_all_that_is_near(
+    name: str, stored: list[str], texts: list[str], replaced: int, drawer_limit: int, nearest: int
+) -> None:
+    """However few are followed at first. Some of the texts have ids that are stored."""
+    with simhbase.open("memory:", create=PROFILES[name]) as index:
+        index.add([(f"s{number * 7 % 61}", text) for number, text in enumerate(stored)])
+        found = index.fingerprinter.fingerprint_many(texts).fingerprints
+        ids = [f"{'s' if number < replaced else 'd'}{number}" for number in range(len(texts))]
+        bounds = index.profile.index_scheme.bounds(None, None)
+
+        def answers(first: int, at_once: int) -> list[str]:
+            with mock.patch.multiple(
+                selection, NEAREST=first, FOLLOWED_AT_ONCE=at_once, DRAWER_LIMIT=drawer_limit
+            ):
+                return list(map(repr, duplicates_of(index.reader, ids, found, bounds)))
+
+        expected = answers(1 << 18, 1 << 18)
+        assert answers(nearest, 16) == answers(nearest, 128) == expected
+        if drawer_limit > len(stored) and not replaced:
+            # Nothing else is stored in between, so the first is decided as by a lookup.
+            assert expected[0] == repr(min(index.find(texts[0]).matches, default=None))
 
 
 @pytest.mark.parametrize("name", PROFILES)

@@ -18,7 +18,7 @@ from simhbase.drawers.memory_index import Limits, MemoryIndex
 from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
-from simhbase.index.claims import selection
+from simhbase.index.claims import claim, selection
 from simhbase.index.claims.batch import ClaimContext, ClaimKind
 from simhbase.index.claims.selection import duplicates_of
 from simhbase.index.reader import Reader
@@ -48,6 +48,8 @@ Kept = tuple[int, tuple[int, ...]]  # a fingerprint and its sketch
 differing = st.sets(st.integers(0, 63), max_size=11).map(lambda bits: sum(1 << bit for bit in bits))
 sketch = st.lists(st.sampled_from([0, 0, 1]), min_size=SLOTS, max_size=SLOTS).map(tuple)
 kept = st.tuples(st.builds(lambda centre, bits: centre ^ bits, st.sampled_from(CENTRES), differing), sketch)
+few_bits = st.sets(st.integers(0, 63), max_size=3).map(lambda bits: sum(1 << bit for bit in bits))
+crowded = st.tuples(few_bits, sketch)
 A_THIRD = settings(max_examples=settings().max_examples // 3)  # for each of the profiles
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 
@@ -154,9 +156,14 @@ def test_pairs_and_what_a_corpus_in_memory_finds(profile, contents):
 
 
 @every_profile
-@given(contents=st.lists(kept, max_size=14), size=st.integers(1, 14), pairs=st.sampled_from([16, -1]))
+@given(
+    contents=st.lists(kept, max_size=14),
+    size=st.integers(1, 14),
+    pairs=st.sampled_from([16, -1]),
+    nearest=st.sampled_from([64, 1]),
+)
 @A_THIRD
-def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, contents, size, pairs):
+def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, contents, size, pairs, nearest):
     expected = {f"d{number}" for number in accepted(profile, contents)}
     names, scheme = ids(contents), profile.index_scheme
     bounds = scheme.bounds(None, None)
@@ -166,7 +173,8 @@ def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, content
     with (
         open_index("memory:", create=profile) as claiming,
         open_index("memory:", create=profile) as loading,
-        patch.object(selection, "PAIRS_OF_DOCUMENT", pairs),
+        patch.multiple(selection, PAIRS_OF_DOCUMENT=pairs, NEAREST=nearest),
+        patch.object(claim, "FIRST_PART", 2),
     ):
         outcomes: list[set[str]] = [set(), set(), set()]
         for start in starts:
@@ -180,6 +188,36 @@ def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, content
             loading.add_batch([part[number] for number in new], of_part[new])
             outcomes[2] |= {part[number] for number in new}
     assert outcomes == [expected] * 3
+
+
+@every_profile
+@given(
+    stored=st.lists(crowded, min_size=8, max_size=60, unique_by=lambda each: each[0]),
+    claimed=st.lists(crowded, min_size=2, max_size=6),
+    nearest=st.sampled_from([1, 2, 8]),
+    at_once=st.sampled_from([16, 128]),
+)
+@A_THIRD
+def test_a_duplicate_is_one_of_the_nearest_and_of_these_of_the_first_id(
+    profile, stored, claimed, nearest, at_once
+):
+    there = {f"s{number * 7 % 61:02}": each for number, each in enumerate(stored)}
+    expected = list[tuple[int, str] | None]()
+    with open_index("memory:", create=profile) as index:
+        index.add_batch(list(there), batch(stored))
+        for document, each in zip(ids(claimed), claimed, strict=True):
+            distances = (
+                ((each[0] ^ other[0]).bit_count(), name)
+                for name, other in there.items()
+                if near(profile, each, other)
+            )
+            expected.append(min(distances, default=None))
+            if expected[-1] is None:
+                there[document] = each
+        with patch.multiple(selection, NEAREST=nearest, FOLLOWED_AT_ONCE=at_once):
+            bounds = profile.index_scheme.bounds(None, None)
+            found = duplicates_of(index.reader, ids(claimed), batch(claimed), bounds)
+    assert [each and (each.distance, each.id) for each in found] == expected
 
 
 @every_profile

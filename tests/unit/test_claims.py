@@ -10,10 +10,11 @@ import pytest
 
 import simhbase
 from simhbase import Document
+from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claims import claim
 from simhbase.index.claims.batch import ClaimContext, ClaimKind, LoadRun
-from simhbase.index.claims.claim import LARGEST_SHARED, AtomicClaimer, QueuedClaims
+from simhbase.index.claims.claim import FIRST_PART, AtomicClaimer, QueuedClaims
 from simhbase.index.rows import BATCH_ROWS, document_key
 from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.model.values import Claim
@@ -219,8 +220,9 @@ def _sketched(profile: Profile) -> FingerprintBatch:
     return found
 
 
-def test_claims_of_sources_take_turns() -> None:
+def test_claims_of_sources_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """16 requests of one token for a thousand claims each held up those of others for half a minute."""
+    monkeypatch.setattr(claim, "LARGEST_SHARED", FIRST_PART)
     with (
         simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index,
         ThreadPoolExecutor(8) as pool,
@@ -228,16 +230,16 @@ def test_claims_of_sources_take_turns() -> None:
         begun, go_on, order = threading.Event(), threading.Event(), list[Hashable]()
         claimer = index.claimer
         assert isinstance(claimer, AtomicClaimer)
-        claim, waiting = claimer._claim, claimer._queue
+        claim_all, waiting = claimer._claim, claimer._queue
 
         def noted(requests: Sequence[QueuedClaims]) -> None:
             order.extend(request.source for request in requests)
             begun.set()
             assert go_on.wait(10)
-            claim(requests)
+            claim_all(requests)
 
         claimer._claim = noted  # type: ignore[method-assign]
-        many = [Document(f"{number}", "words of a text") for number in range(LARGEST_SHARED)]
+        many = [Document(f"{number}", "words of a text") for number in range(FIRST_PART)]
         calls = [pool.submit(index.begin_claims, many, source="a")]
         assert begun.wait(10)
         calls += [pool.submit(index.begin_claims, many, source="a") for _ in range(3)]
@@ -250,3 +252,71 @@ def test_claims_of_sources_take_turns() -> None:
         for each in calls:
             assert each.result().result()
     assert order == ["a", "a", "b", "a", "a"]
+
+
+def test_others_have_their_turns_between_the_parts_of_a_large_request() -> None:
+    """A thousand claims near a large cluster held up those of others for half a minute."""
+    with (
+        simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        begun, go_on, order = threading.Event(), threading.Event(), list[list[str]]()
+        claimer = index.claimer
+        assert isinstance(claimer, AtomicClaimer)
+        claim_all, waiting = claimer._claim, claimer._queue
+
+        def noted(requests: Sequence[QueuedClaims]) -> None:
+            order.append(sorted({str(request.source) for request in requests}))
+            begun.set()
+            assert go_on.wait(10)
+            claim_all(requests)
+
+        claimer._claim = noted  # type: ignore[method-assign]
+        many = [Document(f"{number}", "words of a text") for number in range(20 * FIRST_PART)]
+        many[100] = Document("far", "another one with other words")
+        many[200] = Document("3", "an id that came earlier")
+        large = pool.submit(index.begin_claims, many, source="a")
+        assert begun.wait(10)
+        small = pool.submit(index.begin_claims, [Document("b", "words of a text")], source="b")
+        while not waiting.records:
+            time.sleep(0.01)
+        go_on.set()
+        claims, (other,) = large.result().result().claims, small.result().result().claims
+    assert [each.id for each in claims] == [each.id for each in many]
+    outcomes = {each.id: each.outcome for each in claims}
+    assert (outcomes.pop("0"), outcomes.pop("far"), claims[200].outcome) == (*["accepted"] * 2, "rejected")
+    assert {each.outcome for each in claims if each.id in outcomes and each is not claims[200]} == {"duplicate"}
+    assert (other.outcome, other.match and other.match.id) == ("duplicate", "0")
+    assert order[0] == ["a"]
+    assert "b" in order[1] and order[-1] == ["a"]
+
+
+def test_what_a_large_request_has_not_begun_in_time_is_undecided() -> None:
+    texts = [f"a text of words {number} {number * 7919} {number * 104729}" for number in range(3 * FIRST_PART)]
+    with simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index:
+        claims = index.claim_many([Document(text, text) for text in texts], timeout=0)
+        decided, left = claims[:FIRST_PART], claims[FIRST_PART:]
+        assert {each.outcome for each in decided} <= {"accepted", "duplicate"}
+        assert {each.outcome for each in left} == {"undecided"}
+        assert "not decided within 0 s" in str(left[0].reason)
+        assert index.fingerprints([each.id for each in left]) == [None] * len(left)
+
+
+def test_an_error_in_a_part_is_one_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index:
+        claimer = index.claimer
+        assert isinstance(claimer, AtomicClaimer)
+        claim_all, parts = claimer._claim, list[int]()
+
+        def fails(requests: Sequence[QueuedClaims]) -> None:
+            parts.append(len(requests[0].records))
+            if len(parts) == 2:
+                raise StoreFailed("it broke")
+            claim_all(requests)
+
+        monkeypatch.setattr(claimer, "_claim", fails)
+        documents = [Document(f"{number}", "words of a text") for number in range(9 * FIRST_PART)]
+        with pytest.raises(StoreFailed, match="it broke"):
+            index.claim_many(documents)
+        assert parts == [FIRST_PART, 2 * FIRST_PART]
+        assert [each.outcome for each in index.claim_many(documents)].count("accepted") == 1

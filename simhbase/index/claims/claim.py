@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
+from time import monotonic
 from typing import Protocol, cast
 
 from simhbase.drawers.scheme import Scheme
@@ -47,6 +48,9 @@ log = logger(__name__)
 
 LARGEST_BATCH = 4096  # fewer claims than can be decided within a lease; what a load writes together
 LARGEST_SHARED = 512  # claims of several callers in one batch
+# Claims of a larger request in its first part, and seconds in which a part is done that has the next one
+# twice as large: what texts of a large cluster take is not known before, and others wait for a part.
+FIRST_PART, QUICK_PART = 8, 0.1
 CALLS_BESIDE = 2  # of a batch: its ticket and its own rows, while it reads drawers
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds
 INTERRUPTIBLE = 0.5  # seconds after which Ctrl-C is noticed at the latest
@@ -137,6 +141,26 @@ class QueuedClaims(QueuedRequest[ClaimKind, Claimed]):
             answered = list(map(self.kind.scope.claim, answered))
         self.future.set_result(Claimed(answered, report))
 
+    def part(self, numbers: Sequence[int]) -> PartOfClaims:
+        """The request for some of `batch`."""
+        some = self.batch[numbers]
+        return PartOfClaims(
+            kind=self.kind,
+            records=some.ids,
+            batch=some,
+            claims=[],
+            timeout=self.timeout,
+            source=self.source,
+        )
+
+
+class PartOfClaims(QueuedClaims):
+    """A part of a request."""
+
+    def answer(self, claims: Sequence[Claim], report: AddReport, count: Count) -> None:
+        """Gives the answers to the whole request, which counts and shows them."""
+        self.future.set_result(Claimed([*claims], report))
+
 
 class Claimer(Protocol):
     """Stores documents of one scheme that nothing near is stored of."""
@@ -167,7 +191,8 @@ def claimer_for(
 
 class AtomicClaimer(Claimer):
     """Claims in a store that changes all its tables in one step. Callers wait for their turn; the one whose
-    turn it is claims for all who wait, so that they share reads and a commit."""
+    turn it is claims for all who wait, so that they share reads and a commit. Between the parts of a large
+    request others have their turns."""
 
     def __init__(
         self,
@@ -183,6 +208,9 @@ class AtomicClaimer(Claimer):
         self._queue = Queue[QueuedClaims](0, "claims")
 
     def begin(self, request: QueuedClaims) -> None:
+        if len(request.records) > FIRST_PART and not isinstance(request, PartOfClaims):
+            self._begin_in_parts(request)
+            return
         self._queue.put(request, is_due=True)
         turn = self._queue.turn
         while not request.future.done():
@@ -192,6 +220,26 @@ class AtomicClaimer(Claimer):
                         self._claim_all(self._queue.take(LARGEST_SHARED))
                 finally:
                     turn.release()
+
+    def _begin_in_parts(self, request: QueuedClaims) -> None:
+        claims, report, size = list[Claim](), NOTHING, FIRST_PART
+        left = range(len(request.records))
+        while left and not (claims and request.is_late(monotonic())):
+            part, begun = request.part(left[:size]), monotonic()
+            self.begin(part)
+            try:
+                claimed = part.future.result()
+            except Exception as error:
+                request.fail(error)
+                return
+            claims += claimed.claims
+            report += claimed.report
+            left = left[size:]
+            is_quick = monotonic() - begun < QUICK_PART
+            size = min(2 * size, LARGEST_SHARED) if is_quick else max(size // 2, FIRST_PART)
+        reason = TIME_IS_UP.format(seconds=request.timeout)
+        claims += (claim_of(request.batch, number, "undecided", reason=reason) for number in left)
+        request.answer(claims, report, self._count)
 
     def _claim_all(self, requests: Sequence[QueuedClaims]) -> None:
         """Claims for requests of one kind."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import inf
-from operator import or_
 from typing import Protocol
 
 import numpy as np
@@ -30,6 +29,8 @@ PAIRS_OF_DOCUMENT = 16  # of a batch, from which on they are not all found
 ALSO_AT = 100  # documents that are listed near a text that is annotated
 COMPARED_AT_ONCE = 256  # sketches of a crowd
 FOLLOWED = 2 * ALSO_AT  # documents of near fingerprints, of which sketches may reject some
+NEAREST = 64  # documents that are followed of each text at first: in a cluster one of them matches
+FOLLOWED_AT_ONCE = 1 << 18  # documents of several texts: some 200 MB at most
 READ_TOGETHER = 64  # documents whose drawers are read in full at once; drawers may be long
 
 InFull = Callable[[list[int]], Sequence[list[Match]]]
@@ -58,12 +59,53 @@ def duplicates_of(
     if not ids:
         return []
     batch = frozenset(ids)
-    stored = stored_near(reader, fingerprints, bounds, batch, DRAWER_LIMIT)
+    stored = nearest_stored(reader, fingerprints, bounds, batch, DRAWER_LIMIT)
 
     def in_full(numbers: list[int]) -> list[list[Match]]:
-        return stored_near(reader, fingerprints[numbers], bounds, batch, None).matches
+        return nearest_stored(reader, fingerprints[numbers], bounds, batch, None).matches
 
     return Selection(reader, ids, fingerprints, bounds, stored, in_full).run()
+
+
+def nearest_stored(
+    reader: Reader,
+    fingerprints: FingerprintBatch,
+    bounds: Bounds,
+    batch: Container[str],
+    drawer_limit: int | None,
+) -> Near:
+    """What `stored_near` finds, as far as n texts may be duplicates of it, whatever is decided about the
+    batch: of each text the nearest match that is not in the batch, and those that are.
+
+    Documents are followed from the nearest on, until one matches. All of a large cluster would take time and
+    memory by its size for each of the n."""
+    n = len(fingerprints)
+    found = Near([[] for _ in range(n)], [False] * n, [False] * n, [], [inf] * n)
+    left, limit = list(range(n)), NEAREST
+    while left:
+        near = replace(reader, near_limit=limit if limit < FOLLOWED_AT_ONCE else None)
+        size = max(1, FOLLOWED_AT_ONCE // limit)
+        for numbers in (left[start : start + size] for start in range(0, len(left), size)):
+            part = stored_near(near, fingerprints[numbers], bounds, batch, drawer_limit)
+            for place, number in enumerate(numbers):
+                found.matches[number] = _needed(part.matches[place], batch)
+                found.truncated[number], found.cut[number] = part.truncated[place], part.cut[place]
+                found.beyond[number] = part.beyond[place]
+        left = [number for number in left if not _is_decided(found, number, batch)]
+        limit *= LISTING_GROWTH
+    return found
+
+
+def _needed(matches: Sequence[Match], batch: Container[str]) -> list[Match]:
+    others = min((match for match in matches if match.id not in batch), default=None)
+    found = [match for match in matches if match.id in batch]
+    return found if others is None else [*found, others]
+
+
+def _is_decided(near: Near, number: int, batch: Container[str]) -> bool:
+    """True if nothing that was left out is as near as a match that is not in the batch."""
+    nearest = (match.distance for match in near.matches[number] if match.id not in batch)
+    return near.beyond[number] == inf or min(nearest, default=inf) < near.beyond[number]
 
 
 def stored_near(
@@ -75,8 +117,7 @@ def stored_near(
     ids_limit: int = _FIRST_LISTING,
 ) -> Near:
     """Stored matches of n texts. Lists enough documents per fingerprint to include one that is not in the
-    batch, as the batch may replace all of its own. With a `near_limit`, longer listings
-    find no more, and truncated answers stay truncated."""
+    batch, as the batch may replace all of its own. With a `near_limit`, longer listings find no more."""
     reader = replace(reader, drawer_limit=drawer_limit, ids_limit=ids_limit, metrics=None)
     found = reader.near(fingerprints, Asked(bounds))
     most = inf if reader.near_limit is None else reader.near_limit  # of a longer listing no more is followed
@@ -92,6 +133,7 @@ def stored_near(
         for place, number in enumerate(numbers):
             found.matches[number] = more.matches[place]
             found.truncated[number], found.cut[number] = more.truncated[place], more.cut[place]
+            found.beyond[number] = more.beyond[place]
     return found
 
 
@@ -111,8 +153,9 @@ def annotations_of(
     for number, (document, value) in enumerate(zip(ids, fingerprints.values.tolist(), strict=True)):
         earlier = islice(reader.hidden.visible(others.kept_near(number)), ALSO_AT + 1)
         near = sorted([*stored.matches[number], *earlier])
-        cut = stored.truncated[number] or stored.cut[number] or len(near) > ALSO_AT
-        lookups.append(Lookup(Fingerprint(value), tuple(near[:ALSO_AT]), cut))
+        is_cut = stored.truncated[number] or stored.cut[number] or stored.beyond[number] < inf
+        is_cut |= len(near) > ALSO_AT
+        lookups.append(Lookup(Fingerprint(value), tuple(near[:ALSO_AT]), is_cut))
         others.keep(number, document)
     return lookups
 
@@ -129,8 +172,9 @@ def _stored_before(
     hidden = Hidden(reader.hidden.ids, reader.hidden.fingerprints | own)
     near = replace(listing, hidden=hidden, near_limit=FOLLOWED)
     found = stored_near(near, fingerprints, bounds, batch, DRAWER_LIMIT, ALSO_AT)
-    cut = map(or_, found.truncated, found.cut)
-    again = [number for number, each in enumerate(cut) if each and not found.matches[number]]
+    again = [
+        number for number, beyond in enumerate(found.beyond) if beyond < inf and not found.matches[number]
+    ]
     if again:  # what was followed may have been too far by its sketch
         further = replace(near, near_limit=None)
         more = stored_near(further, fingerprints[again], bounds, batch, DRAWER_LIMIT, ALSO_AT)
