@@ -131,8 +131,8 @@ class Reader:
     fingerprint, up to MOST_LISTED times as many if none of those match. A lookup that exceeds either is
     marked `truncated`. hidden: muted documents. Documents under a muted fingerprint are not read at all,
     those muted by id count towards the limits. besides: ids that `near` looks beyond: they are not listed.
-    near_limit: maximum documents that `near` follows for a text, those of the nearest fingerprints. of: what ids begin with; others are not listed. record:
-    called with the drawer rows that `find` reads.
+    near_limit: maximum documents that `near` follows for a text, those of the nearest fingerprints. of: what
+    ids begin with; others are not listed. record: called with the drawer rows that `find` reads.
     """
 
     store: Store

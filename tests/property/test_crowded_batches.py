@@ -23,6 +23,8 @@ PROFILES = {name: make_profile({}, name) for name in ("default", "complete", "sh
     "unverified": Profile(verify=False),
     "wide": Profile(layout="3x2p1", k=2, reach=8),
 }
+
+
 def notices(size: int) -> list[str]:
     """They differ in a word."""
     notice, chance = next(versions(1, words=120)).split(), random.Random(size)

@@ -272,7 +272,7 @@ def test_others_have_their_turns_between_the_parts_of_a_large_request() -> None:
             claim_all(requests)
 
         claimer._claim = noted  # type: ignore[method-assign]
-        many = [Document(f"{number}", "words of a text") for number in range(20 * FIRST_PART)]
+        many = [Document(f"{number}", "words of a text") for number in range(40 * FIRST_PART)]
         many[100] = Document("far", "another one with other words")
         many[200] = Document("3", "an id that came earlier")
         large = pool.submit(index.begin_claims, many, source="a")
@@ -285,14 +285,19 @@ def test_others_have_their_turns_between_the_parts_of_a_large_request() -> None:
     assert [each.id for each in claims] == [each.id for each in many]
     outcomes = {each.id: each.outcome for each in claims}
     assert (outcomes.pop("0"), outcomes.pop("far"), claims[200].outcome) == (*["accepted"] * 2, "rejected")
-    assert {each.outcome for each in claims if each.id in outcomes and each is not claims[200]} == {"duplicate"}
+    assert {each.outcome for each in claims if each.id in outcomes and each is not claims[200]} == {
+        "duplicate"
+    }
     assert (other.outcome, other.match and other.match.id) == ("duplicate", "0")
     assert order[0] == ["a"]
-    assert "b" in order[1] and order[-1] == ["a"]
+    assert "b" in order[1]
+    assert order[-1] == ["a"]
 
 
 def test_what_a_large_request_has_not_begun_in_time_is_undecided() -> None:
-    texts = [f"a text of words {number} {number * 7919} {number * 104729}" for number in range(3 * FIRST_PART)]
+    texts = [
+        f"a text of words {number} {number * 7919} {number * 104729}" for number in range(3 * FIRST_PART)
+    ]
     with simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index:
         claims = index.claim_many([Document(text, text) for text in texts], timeout=0)
         decided, left = claims[:FIRST_PART], claims[FIRST_PART:]
