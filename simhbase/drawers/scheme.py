@@ -80,7 +80,7 @@ class Bounds:
             return mismatches, np.ones(len(left), dtype=np.bool_)
         most = self.mismatches
         if isinstance(most, np.ndarray):
-            most = most[np.minimum(sketching.features(a[left]), sketching.features(b[right]))]
+            most = most[np.minimum(_features(sketching, a, left), _features(sketching, b, right))]
         return mismatches, mismatches <= most
 
     def include(self, sketching: SketchParameters, a: bytes, b: bytes, mismatches: int) -> bool:
@@ -89,6 +89,13 @@ class Bounds:
         if isinstance(most, np.ndarray):
             return mismatches <= most.item(min(sketching.features_of(a), sketching.features_of(b)))
         return most is None or mismatches <= most
+
+
+def _features(sketching: SketchParameters, sketches: NDArray[np.uint8], chosen: Numbers) -> NDArray[np.uint8]:
+    """Numbers of features of sketches (n, bytes) at `chosen` (m,)."""
+    if len(chosen) < len(sketches):
+        return sketching.features(sketches[chosen])
+    return sketching.features(sketches)[chosen]
 
 
 def identities(fingerprints: FingerprintBatch, sketching: SketchParameters | None) -> NDArray[np.uint64]:
