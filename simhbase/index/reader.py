@@ -50,6 +50,7 @@ DRAWER_LIMIT = 10_000
 IDS_LIMIT = 1_000
 LISTING_GROWTH = 8
 MOST_LISTED = 64  # times the limit: listing stops here if nothing wanted was found
+IN_FULL = 8  # texts of which all that is near is followed at once, as it may be hundreds of thousands
 CHUNK_ROWS = 1 << 20  # rows compared at once
 ALL_BITS = 64
 TOLD_AT_ONCE = 1 << 14  # fingerprints whose sketches are read at once
@@ -363,9 +364,9 @@ class Reader:
         again = [
             query for query, beyond in enumerate(near.beyond) if beyond < inf and not near.matches[query]
         ]
-        if again:
-            more = replace(self, near_limit=None, metrics=None).near(fingerprints[again], asked)
-            for query, matches in zip(again, more.matches, strict=True):
+        for some in (again[start : start + IN_FULL] for start in range(0, len(again), IN_FULL)):
+            more = replace(self, near_limit=None, metrics=None).near(fingerprints[some], asked)
+            for query, matches in zip(some, more.matches, strict=True):
                 near.matches[query] = sorted(matches)[: self.near_limit]
 
     def _look_behind(self, near: Near, fingerprints: FingerprintBatch, asked: Asked) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from time import process_time
 from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simhbase
+from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claims import selection
 from simhbase.index.claims.selection import duplicates_of
+from simhbase.index.reader import IN_FULL, Asked, Near, Reader
 from simhbase.model.values import Match
 from simhbase.profile.profile import Profile, make_profile
 from tests.near import versions
@@ -115,6 +119,28 @@ def test_annotated_texts_list_what_lookups_find(
             expected = [match for match in lookup if match.id not in ids[number:]]
             assert list(map(repr, claim.also_at)) == list(map(repr, expected))
             assert not claim.truncated
+
+
+def test_where_none_of_the_nearest_matches_all_are_followed_for_a_few_texts_at_once() -> None:
+    """256 texts near 30,000 by their fingerprints, and far by their sketches, took gigabytes."""
+    near, asked = Reader.near, list[tuple[int | None, int]]()
+
+    def noted(self: Reader, fingerprints: FingerprintBatch, query: Asked) -> Near:
+        asked.append((self.near_limit, len(fingerprints)))
+        return near(self, fingerprints, query)
+
+    chance = np.random.default_rng(0)
+    with simhbase.open("memory:", create="default") as index, mock.patch.object(Reader, "near", noted):
+        found = index.fingerprinter.fingerprint_many([TEXTS[0]] * 300).fingerprints
+        bits = np.left_shift(np.uint64(1), np.arange(60, dtype=np.uint64))
+        values = found.values ^ np.concatenate([bits, *(bits ^ np.roll(bits, n) for n in range(1, 5))])
+        sketches = chance.integers(0, 256, found.sketches.shape, np.uint8)
+        index.add_batch([f"s{n}" for n in range(300)], FingerprintBatch(values, sketches))
+        index.add([simhbase.Document("far", " ".join([*TEXTS[0].split(), "and more"]))])
+        assert replace(index.reader, near_limit=32).find(found[list(range(30))])
+        index.claim_many([(f"d{n}", TEXTS[0]) for n in range(30)], mode="annotate")
+    assert {size for limit, size in asked if limit is None} <= set(range(1, IN_FULL + 1))
+    assert any(limit is None for limit, _ in asked)
 
 
 @pytest.mark.slow

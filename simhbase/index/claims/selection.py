@@ -21,7 +21,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import TextFingerprint
 from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.index.mute import Hidden
-from simhbase.index.reader import DRAWER_LIMIT, LISTING_GROWTH, Asked, Near, Reader
+from simhbase.index.reader import DRAWER_LIMIT, IN_FULL, LISTING_GROWTH, Asked, Near, Reader
 from simhbase.model.values import Fingerprint, Lookup, Match
 
 _FIRST_LISTING = 2  # documents of a near fingerprint to read first: the document itself and another
@@ -175,10 +175,10 @@ def _stored_before(
     again = [
         number for number, beyond in enumerate(found.beyond) if beyond < inf and not found.matches[number]
     ]
-    if again:  # what was followed may have been too far by its sketch
-        further = replace(near, near_limit=None)
-        more = stored_near(further, fingerprints[again], bounds, batch, DRAWER_LIMIT, ALSO_AT)
-        for place, number in enumerate(again):
+    further = replace(near, near_limit=None)  # what was followed may have been too far by its sketch
+    for some in (again[start : start + IN_FULL] for start in range(0, len(again), IN_FULL)):
+        more = stored_near(further, fingerprints[some], bounds, batch, DRAWER_LIMIT, ALSO_AT)
+        for place, number in enumerate(some):
             found.matches[number] = more.matches[place]
     return found
 
