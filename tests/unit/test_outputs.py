@@ -26,6 +26,7 @@ from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Reject
 from simhbase.corpus.sources import Sources
 from simhbase.errors import SimhbaseError
+from simhbase.stores.rocksdb.folder import make_folder
 from tests.reading import json_lines, write
 
 
@@ -79,6 +80,8 @@ def test_a_pipe_or_store_of_another_user_in_a_folder_of_all_is_not_written(tmp_p
         Inputs(["x"]).check_outputs(pipe)
     with pytest.raises(SimhbaseError, match="is not written to: it is a folder of another user"):
         simhbase.open(f"rocksdb:{folder}", create="default")
+    with pytest.raises(SimhbaseError, match="it is a folder of another user"):
+        make_folder("rocksdb:store", folder)  # as if it had been made a moment ago
     os.mkfifo(folder / "CURRENT")
     with pytest.raises(SimhbaseError, match="no store there"):  # and not waited for
         simhbase.open(f"rocksdb:{folder}", access="read")

@@ -8,6 +8,7 @@ from pathlib import Path
 from rocksdict import Rdict
 
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
+from simhbase.process.plain_files import refuse_prepared
 from simhbase.stores.rocksdb.database import Failures
 from simhbase.stores.rocksdb.integrity import holds_rows
 from simhbase.stores.rocksdb.note import NOTE, REMEDY, sync
@@ -44,7 +45,10 @@ def make_folder(url: str, path: Path) -> None:
     with Failures("creating", url):
         if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not is_store(path))):
             raise UsageError(f"{url}: the path contains something else, give the store its own folder")
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            refuse_prepared(path)  # another user may have been faster
         # RocksDB syncs only what is in the folder.
         sync(path.parent)
 
