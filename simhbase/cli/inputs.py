@@ -185,7 +185,7 @@ class _OutputPath(click.Path):
     name = "file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from simhbase.corpus.outputs.files import STANDARD_OUTPUT
+        from simhbase.process.plain_files import STANDARD_OUTPUT
 
         path = super().convert(value, param, ctx)
         if path == Path("/dev/stdout"):  # writing it as a file would replace it

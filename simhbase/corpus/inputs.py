@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Literal, Self, cast, get_args
 
 from simhbase.corpus.names import FORMATS_OF_PAGES, STDIN, WITH_FIELDS, format_of, require_lines
 from simhbase.corpus.outputs.files import (
-    STANDARD_OUTPUT,
     OutputFile,
     files_in_place,
     made_of,
     part_of,
-    plain_target,
 )
 from simhbase.corpus.paths import expand, is_taken, local_path, names_nothing
 from simhbase.corpus.record import FORMATS, Format, InputOptions
@@ -29,6 +27,7 @@ from simhbase.errors import OutputFailed, UsageError
 from simhbase.model.urls import MEANT_AS_URL, redacted
 from simhbase.process.machine import usable_threads
 from simhbase.process.parallel import require_some
+from simhbase.process.plain_files import STANDARD_OUTPUT, plain_target
 
 if TYPE_CHECKING:
     from simhbase.corpus.given import GivenRows

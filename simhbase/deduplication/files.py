@@ -18,7 +18,6 @@ from simhbase.corpus.outputs.files import (
     OutputFile,
     counted_line,
     duplicate_line,
-    plain_target,
     require_new_field,
     unique_line,
 )
@@ -28,6 +27,7 @@ from simhbase.deduplication.evidence import ComparedTexts, Rule, evidence_line
 from simhbase.deduplication.matching import SpooledTexts
 from simhbase.drawers.groups import Groups
 from simhbase.jobs.pipeline import Batch
+from simhbase.process.plain_files import plain_target
 from simhbase.process.slices import Numbers
 from simhbase.process.spool import Spool, SpooledRows
 

@@ -14,7 +14,6 @@ from typing import Literal
 
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.names import STDIN, require_lines
-from simhbase.corpus.outputs.files import plain_target
 from simhbase.corpus.outputs.unique import require_written
 from simhbase.corpus.paths import local_path
 from simhbase.corpus.record import InputOptions
@@ -22,6 +21,7 @@ from simhbase.corpus.remote import public_name
 from simhbase.errors import UsageError
 from simhbase.index.load_log import require_name
 from simhbase.index.tags import required_tags, tags_of
+from simhbase.process.plain_files import plain_target
 from simhbase.profile.profile import Profile
 from simhbase.stores import backend
 

@@ -10,6 +10,7 @@ from secrets import token_hex
 from typing import BinaryIO
 
 NOT_PLAIN = "it is a pipe, socket or device"
+STANDARD_OUTPUT = Path("-")
 
 
 def open_plain(path: str | Path, flags: int = 0, *, folder: int | None = None) -> BinaryIO:
@@ -37,14 +38,29 @@ def refuse_prepared(path: Path) -> None:
         raise OSError(EEXIST, f"it is a {named} of another user: write to another folder")
 
 
+def plain_target(path: Path) -> Path | None:
+    """The regular file that a path leads to, through links, existing or not; None for a device, pipe or
+    standard output. Raises OSError if permission is denied, and for a link or pipe that another user has put
+    into a folder of all users."""
+    if path == STANDARD_OUTPUT:
+        return None
+    if path.is_symlink() or path.is_fifo():
+        refuse_prepared(path)
+    return Path(os.path.realpath(path)) if path.is_file() or not path.exists() else None
+
+
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside and rename it: nobody reads a part of it, and a link that another user has prepared
-    is replaced, not followed. Raises OSError."""
-    part = path.with_name(f"{token_hex(8)}.part")
+    """Write a file beside and rename it: nobody reads a part of it. A device or pipe, such as standard
+    output, is written to. Raises OSError, also as `plain_target`."""
+    target = plain_target(path)
+    if target is None:
+        path.write_bytes(content)
+        return
+    part = target.with_name(f"{token_hex(8)}.part")
     try:
         with part.open("xb") as file:
             file.write(content)
-        part.replace(path)
+        part.replace(target)
     except BaseException:
         part.unlink(missing_ok=True)
         raise

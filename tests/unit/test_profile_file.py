@@ -106,7 +106,32 @@ def test_what_lies_there_and_is_not_ours_stays(tmp_path: Path) -> None:
         write_profile_file(tmp_path / "nowhere" / "p.toml", Profile(verify=False))
 
 
-@pytest.mark.parametrize("name", ["p.toml", "p.toml.part", "p.idf.part"])
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives links away")
+def test_a_link_of_another_user_in_a_folder_of_all_is_not_followed(tmp_path):
+    victim, link = tmp_path / "victim", tmp_path / "shared" / "p.toml"
+    victim.write_text("mine")
+    link.parent.mkdir()
+    link.parent.chmod(0o1777)
+    link.symlink_to(victim)
+    os.lchown(link, 1, -1)
+    os.chown(link.parent, 2, -1)
+    with pytest.raises(OutputFailed, match="it is a link of another user"):
+        write_profile_file(link, Profile())
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("target", ["own.toml", os.devnull])
+def test_own_links_stay_and_devices_are_written_to(target, tmp_path):
+    """With --profile-file /dev/stdout root replaced this by a file."""
+    link = tmp_path / "p.toml"
+    link.symlink_to(tmp_path / target)
+    write_profile_file(link, Profile())
+    assert link.is_symlink()
+    assert target == os.devnull or read_parameters(str(tmp_path / target))
+    assert {path.name for path in tmp_path.iterdir()} <= {"p.toml", "own.toml"}
+
+
+@pytest.mark.parametrize("name", ["p.toml.part", "p.idf.part"])
 def test_no_link_that_another_user_has_prepared_is_followed(name, tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("mine")

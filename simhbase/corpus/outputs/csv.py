@@ -18,10 +18,10 @@ from simhbase.corpus.outputs.files import (
     cell,
     parsed_line,
     part_of,
-    plain_target,
 )
 from simhbase.corpus.streams import split_lines
 from simhbase.errors import BadInput
+from simhbase.process.plain_files import plain_target
 from simhbase.text.packing import Rereadable, unpacked
 
 # What spreadsheets take for the beginning of a formula: OWASP, "CSV Injection".

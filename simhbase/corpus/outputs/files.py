@@ -24,9 +24,7 @@ from simhbase.corpus.fields import exact_json_value, has_field, json_value
 from simhbase.corpus.record import Record, Reject
 from simhbase.errors import BadInput, OutputFailed, RetryableError
 from simhbase.model.urls import redacted
-from simhbase.process.plain_files import refuse_prepared
-
-STANDARD_OUTPUT = Path("-")
+from simhbase.process.plain_files import STANDARD_OUTPUT, plain_target
 
 
 class OutputBusy(RetryableError):
@@ -204,17 +202,6 @@ def _compressor(path: Path) -> _Compressor | None:
             return _Compressor(stream, COMPRESSOBJ_FLUSH_BLOCK, COMPRESSOBJ_FLUSH_FINISH)
         case _:
             return None
-
-
-def plain_target(path: Path) -> Path | None:
-    """The regular file that a path leads to, through links, existing or not; None for a device, pipe or
-    standard output. Raises OSError if permission is denied, and for a link or pipe that another user has put
-    into a folder of all users."""
-    if path == STANDARD_OUTPUT:
-        return None
-    if path.is_symlink() or path.is_fifo():
-        refuse_prepared(path)
-    return Path(os.path.realpath(path)) if path.is_file() or not path.exists() else None
 
 
 def files_in_place(paths: Iterable[str | Path | None]) -> Iterator[Path]:

@@ -21,12 +21,12 @@ from simhbase.corpus.outputs.files import (
     cut,
     is_finished,
     part_of,
-    plain_target,
 )
 from simhbase.corpus.outputs.parquet import Types, count_type, is_table_of, parquet_form
 from simhbase.corpus.outputs.trim import Trim, in_one_schema, with_its_id
 from simhbase.corpus.sources import Sources
 from simhbase.errors import UsageError
+from simhbase.process.plain_files import plain_target
 
 _NOT_WRITTEN = {"text": "plain text", "html": "HTML", "warc": "WARC", "arrow": "Arrow"}
 
