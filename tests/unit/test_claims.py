@@ -323,5 +323,5 @@ def test_an_error_in_a_part_is_one_of_the_request(monkeypatch: pytest.MonkeyPatc
         documents = [Document(f"{number}", "words of a text") for number in range(9 * FIRST_PART)]
         with pytest.raises(StoreFailed, match="it broke"):
             index.claim_many(documents)
-        assert parts == [FIRST_PART, 2 * FIRST_PART]
+        assert parts == [FIRST_PART, 8 * FIRST_PART]
         assert [each.outcome for each in index.claim_many(documents)].count("accepted") == 1

@@ -48,9 +48,10 @@ log = logger(__name__)
 
 LARGEST_BATCH = 4096  # fewer claims than can be decided within a lease; what a load writes together
 LARGEST_SHARED = 512  # claims of several callers in one batch
-# Claims of a larger request in its first part, and seconds in which a part is done that has the next one
-# twice as large: what texts of a large cluster take is not known before, and others wait for a part.
-FIRST_PART, QUICK_PART = 8, 0.1
+# Claims of a larger request in its first part. Others wait for a part, and what it takes near a cluster is
+# not known before: after a quick one, in seconds, the next one is larger, and after a slow one smaller.
+FIRST_PART, LARGEST_PART, PART_GROWTH = 8, 128, 8
+QUICK_PART, SLOW_PART = 0.1, 0.5
 CALLS_BESIDE = 2  # of a batch: its ticket and its own rows, while it reads drawers
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds
 INTERRUPTIBLE = 0.5  # seconds after which Ctrl-C is noticed at the latest
@@ -235,8 +236,11 @@ class AtomicClaimer(Claimer):
             claims += claimed.claims
             report += claimed.report
             left = left[size:]
-            is_quick = monotonic() - begun < QUICK_PART
-            size = min(2 * size, LARGEST_SHARED) if is_quick else max(size // 2, FIRST_PART)
+            seconds = monotonic() - begun
+            if seconds < QUICK_PART:
+                size = min(size * PART_GROWTH, LARGEST_PART)
+            elif seconds > SLOW_PART:
+                size = max(size // PART_GROWTH, FIRST_PART)
         reason = TIME_IS_UP.format(seconds=request.timeout)
         claims += (claim_of(request.batch, number, "undecided", reason=reason) for number in left)
         request.answer(claims, report, self._count)
