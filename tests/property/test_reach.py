@@ -20,6 +20,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
 from simhbase.index.claims import claim, selection
 from simhbase.index.claims.batch import ClaimContext, ClaimKind
+from simhbase.index.claims.claim import QueuedClaims
 from simhbase.index.claims.selection import duplicates_of
 from simhbase.index.reader import Reader
 from simhbase.index.writer import DocumentBatch, Writer
@@ -174,13 +175,14 @@ def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, content
         open_index("memory:", create=profile) as claiming,
         open_index("memory:", create=profile) as loading,
         patch.multiple(selection, PAIRS_OF_DOCUMENT=pairs, NEAREST=nearest),
-        patch.object(claim, "FIRST_PART", 2),
+        patch.object(claim, "LARGEST_SHARED", 2),
     ):
         outcomes: list[set[str]] = [set(), set(), set()]
         for start in starts:
             part, of_part = names[start : start + size], batch(contents[start : start + size])
-            answers = claiming.claim_batch(part, of_part).claims
-            outcomes[0] |= {each.id for each in answers if each.outcome == "accepted"}
+            request = QueuedClaims.of(DocumentBatch(part, of_part), ClaimKind(bounds), source="a")
+            claiming.claimer.begin(request)
+            outcomes[0] |= {each.id for each in request.result().claims if each.outcome == "accepted"}
             claims = claims_of(shared, part, of_part, ClaimKind(bounds), 1.0).claims
             outcomes[1] |= {each.id for each in claims if each.outcome == "accepted"}
             found = duplicates_of(Reader(loading.store, scheme, clock=lambda: 1), part, of_part, bounds)

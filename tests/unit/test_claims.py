@@ -14,7 +14,7 @@ from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claims import claim
 from simhbase.index.claims.batch import ClaimContext, ClaimKind, LoadRun
-from simhbase.index.claims.claim import FIRST_PART, AtomicClaimer, QueuedClaims
+from simhbase.index.claims.claim import LARGEST_SHARED, AtomicClaimer, QueuedClaims
 from simhbase.index.rows import BATCH_ROWS, document_key
 from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.model.values import Claim
@@ -220,9 +220,8 @@ def _sketched(profile: Profile) -> FingerprintBatch:
     return found
 
 
-def test_claims_of_sources_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_of_sources_take_turns() -> None:
     """16 requests of one token for a thousand claims each held up those of others for half a minute."""
-    monkeypatch.setattr(claim, "LARGEST_SHARED", FIRST_PART)
     with (
         simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index,
         ThreadPoolExecutor(8) as pool,
@@ -239,7 +238,7 @@ def test_claims_of_sources_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
             claim_all(requests)
 
         claimer._claim = noted  # type: ignore[method-assign]
-        many = [Document(f"{number}", "words of a text") for number in range(FIRST_PART)]
+        many = [Document(f"{number}", "words of a text") for number in range(LARGEST_SHARED)]
         calls = [pool.submit(index.begin_claims, many, source="a")]
         assert begun.wait(10)
         calls += [pool.submit(index.begin_claims, many, source="a") for _ in range(3)]
@@ -272,7 +271,7 @@ def test_others_have_their_turns_between_the_parts_of_a_large_request() -> None:
             claim_all(requests)
 
         claimer._claim = noted  # type: ignore[method-assign]
-        many = [Document(f"{number}", "words of a text") for number in range(40 * FIRST_PART)]
+        many = [Document(f"{number}", "words of a text") for number in range(40 * LARGEST_SHARED)]
         many[100] = Document("far", "another one with other words")
         many[200] = Document("3", "an id that came earlier")
         large = pool.submit(index.begin_claims, many, source="a")
@@ -296,11 +295,12 @@ def test_others_have_their_turns_between_the_parts_of_a_large_request() -> None:
 
 def test_what_a_large_request_has_not_begun_in_time_is_undecided() -> None:
     texts = [
-        f"a text of words {number} {number * 7919} {number * 104729}" for number in range(3 * FIRST_PART)
+        f"a text of words {number} {number * 7919} {number * 104729}" for number in range(3 * LARGEST_SHARED)
     ]
     with simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index:
-        claims = index.claim_many([Document(text, text) for text in texts], timeout=0)
-        decided, left = claims[:FIRST_PART], claims[FIRST_PART:]
+        begun = index.begin_claims([Document(text, text) for text in texts], 0, source="a")
+        claims = begun.result().claims
+        decided, left = claims[:LARGEST_SHARED], claims[LARGEST_SHARED:]
         assert {each.outcome for each in decided} <= {"accepted", "duplicate"}
         assert {each.outcome for each in left} == {"undecided"}
         assert "not decided within 0 s" in str(left[0].reason)
@@ -320,8 +320,8 @@ def test_an_error_in_a_part_is_one_of_the_request(monkeypatch: pytest.MonkeyPatc
             claim_all(requests)
 
         monkeypatch.setattr(claimer, "_claim", fails)
-        documents = [Document(f"{number}", "words of a text") for number in range(9 * FIRST_PART)]
+        documents = [Document(f"{number}", "words of a text") for number in range(3 * LARGEST_SHARED)]
         with pytest.raises(StoreFailed, match="it broke"):
-            index.claim_many(documents)
-        assert parts == [FIRST_PART, 8 * FIRST_PART]
+            index.begin_claims(documents, source="a").result()
+        assert parts == [LARGEST_SHARED, LARGEST_SHARED]
         assert [each.outcome for each in index.claim_many(documents)].count("accepted") == 1

@@ -47,11 +47,9 @@ from simhbase.stores.base import HintingStore, Store
 log = logger(__name__)
 
 LARGEST_BATCH = 4096  # fewer claims than can be decided within a lease; what a load writes together
-LARGEST_SHARED = 512  # claims of several callers in one batch
-# Claims of a larger request in its first part. Others wait for a part, and what it takes near a cluster is
-# not known before: after a quick one, in seconds, the next one is larger, and after a slow one smaller.
-FIRST_PART, LARGEST_PART, PART_GROWTH = 8, 128, 8
-QUICK_PART, SLOW_PART = 0.1, 0.5
+# Claims of several callers in one batch, and of a part of a larger request. Others wait for them, and near a
+# cluster each may take a fifth of a second; few take long for a commit.
+LARGEST_SHARED = 32
 CALLS_BESIDE = 2  # of a batch: its ticket and its own rows, while it reads drawers
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds
 INTERRUPTIBLE = 0.5  # seconds after which Ctrl-C is noticed at the latest
@@ -193,7 +191,7 @@ def claimer_for(
 class AtomicClaimer(Claimer):
     """Claims in a store that changes all its tables in one step. Callers wait for their turn; the one whose
     turn it is claims for all who wait, so that they share reads and a commit. Between the parts of a large
-    request others have their turns."""
+    request of a source others have their turns; those of none, as of a load, are decided at once."""
 
     def __init__(
         self,
@@ -209,7 +207,8 @@ class AtomicClaimer(Claimer):
         self._queue = Queue[QueuedClaims](0, "claims")
 
     def begin(self, request: QueuedClaims) -> None:
-        if len(request.records) > FIRST_PART and not isinstance(request, PartOfClaims):
+        is_shared = request.source is not None and not isinstance(request, PartOfClaims)
+        if is_shared and len(request.records) > LARGEST_SHARED:
             self._begin_in_parts(request)
             return
         self._queue.put(request, is_due=True)
@@ -223,10 +222,10 @@ class AtomicClaimer(Claimer):
                     turn.release()
 
     def _begin_in_parts(self, request: QueuedClaims) -> None:
-        claims, report, size = list[Claim](), NOTHING, FIRST_PART
+        claims, report = list[Claim](), NOTHING
         left = range(len(request.records))
         while left and not (claims and request.is_late(monotonic())):
-            part, begun = request.part(left[:size]), monotonic()
+            part = request.part(left[:LARGEST_SHARED])
             self.begin(part)
             try:
                 claimed = part.future.result()
@@ -235,12 +234,7 @@ class AtomicClaimer(Claimer):
                 return
             claims += claimed.claims
             report += claimed.report
-            left = left[size:]
-            seconds = monotonic() - begun
-            if seconds < QUICK_PART:
-                size = min(size * PART_GROWTH, LARGEST_PART)
-            elif seconds > SLOW_PART:
-                size = max(size // PART_GROWTH, FIRST_PART)
+            left = left[LARGEST_SHARED:]
         reason = TIME_IS_UP.format(seconds=request.timeout)
         claims += (claim_of(request.batch, number, "undecided", reason=reason) for number in left)
         request.answer(claims, report, self._count)
