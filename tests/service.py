@@ -98,7 +98,8 @@ class Service:
 def serving(store: str, folder: Path, *options: object, **variables: str) -> Iterator[Service]:
     """A service over a store, which stops in the end; its exit code has to be 0 unless it was killed."""
     log = folder / f"service-{time.monotonic_ns()}.log"
-    command = [*COMMAND, "serve", "--store", store, "--port", "0", *map(str, options)]
+    port = () if "--port" in options else ("--port", "0")
+    command = [*COMMAND, "serve", "--store", store, *port, *map(str, options)]
     with log.open("wb") as stderr:
         process = subprocess.Popen(command, cwd=folder, env=environment(**variables), stderr=stderr)
     try:
