@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import simhbase
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claims import selection
-from simhbase.index.claims.selection import duplicates_of
+from simhbase.index.claims.selection import Selection, duplicates_of, stored_near
 from simhbase.index.reader import IN_FULL, Asked, Near, Reader
 from simhbase.model.values import Match
 from simhbase.profile.profile import Profile, make_profile
@@ -84,14 +84,21 @@ def test_answers_are_those_from_all_that_is_near(
         ids = [f"{'s' if number < replaced else 'd'}{number}" for number in range(len(texts))]
         bounds = index.profile.index_scheme.bounds(None, None)
 
-        def answers(first: int, at_once: int) -> list[str]:
+        def answers(at_once: int) -> list[str]:
             with mock.patch.multiple(
-                selection, NEAREST=first, FOLLOWED_AT_ONCE=at_once, DRAWER_LIMIT=drawer_limit
+                selection, NEAREST=nearest, FOLLOWED_AT_ONCE=at_once, DRAWER_LIMIT=drawer_limit
             ):
                 return list(map(repr, duplicates_of(index.reader, ids, found, bounds)))
 
-        expected = answers(1 << 18, 1 << 18)
-        assert answers(nearest, 16) == answers(nearest, 128) == expected
+        def all_near(numbers: list[int], limit: int | None) -> Near:
+            return stored_near(index.reader, found[numbers], bounds, frozenset(ids), limit)
+
+        every = all_near(list(range(len(ids))), drawer_limit)
+        chosen = Selection(
+            index.reader, ids, found, bounds, every, lambda numbers: all_near(numbers, None).matches
+        )
+        expected = list(map(repr, chosen.run()))
+        assert answers(16) == answers(128) == expected
         if drawer_limit > len(stored) and not replaced:
             # Nothing else is stored in between, so the first is decided as by a lookup.
             assert expected[0] == repr(min(index.find(texts[0]).matches, default=None))
