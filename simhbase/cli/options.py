@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from difflib import SequenceMatcher
 from functools import partial, wraps
 from math import isfinite
 from pathlib import Path
@@ -227,6 +226,8 @@ def _certain(context: click.Context, option: click.Parameter, url: str) -> str:
         return url
     if STORE_VARIABLE in os.environ:
         raise UsageError(f"the variable {STORE_VARIABLE} is empty: unset it, or give it a URL")
+    from difflib import SequenceMatcher
+
     for name in os.environ:
         is_as_long = abs(len(name) - len(STORE_VARIABLE)) <= 1
         if is_as_long and SequenceMatcher(None, name.upper(), STORE_VARIABLE).ratio() > _NEARLY_EQUAL:

@@ -27,6 +27,7 @@ from simhbase.corpus.paths import (
 )
 from simhbase.corpus.record import Format, Source, SourceReject
 from simhbase.model.urls import redacted, without_passwords
+from simhbase.text.html import links
 
 STREAM_BYTES = 4 << 20  # per request for a file that is read sequentially
 BLOCK_BYTES, BLOCKS = 1 << 20, 16  # cache of a file with random access, as columns are read in parallel
@@ -37,8 +38,6 @@ NAMES_BYTES = 1 << 30  # that the links of all these lists may take: each repeat
 EACH_NAME = 400  # bytes that a link takes beside its name
 DEEPEST = 100  # folders below the one given: there may always be one more
 _WEB = re.compile("https?://")
-_LINK = re.compile(r"<a(?=\s)([^<>]*)>", re.IGNORECASE)
-_TARGET = re.compile(r"""\shref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
 _PARTIAL_CONTENT = 206
 _PART = re.compile("bytes=([0-9]+)-([0-9]+)")
 _GLOB = re.compile(r"[*?[]")
@@ -275,19 +274,16 @@ class _Place:
 
     def _linked(self, folder: str) -> Iterator[_Info]:
         """What a web server's list links to in its folder. (fsspec's own takes hours for a hostile page.)"""
-        from html import unescape
-
         page = bytearray()
         with RemoteFile(self.system, folder, None).open("rb") as file:
             while block := file.read(STREAM_BYTES):
                 page += block
                 if len(page) > LIST_BYTES:
                     raise OSError(EIO, f"its list has more than {LIST_BYTES >> 20} MiB")
-        for link in _LINK.finditer(page.decode(errors="ignore")):
+        for target in links(page.decode(errors="ignore")):
             name = ""
-            if target := _TARGET.search(link[1]):
-                with suppress(ValueError):  # what is no URL
-                    name = urldefrag(urljoin(folder, unescape(target[target.lastindex or 0]))).url
+            with suppress(ValueError):  # what is no URL
+                name = urldefrag(urljoin(folder, target)).url
             if not name.startswith(folder):
                 continue
             self.linked[self.path] += len(name) + EACH_NAME
@@ -386,7 +382,12 @@ async def _within_limits(request: Any, handler: Callable[[Any], Awaitable[Any]])
         is_part = answer.status == _PARTIAL_CONTENT or "Content-Range" in answer.headers
         if is_part and (length is None or length > asked):
             answer.close()
-            raise OSError(EIO, "the server gives more than the part of the file that was asked for")
+            how = (
+                "does not say how long a part of the file is"
+                if length is None
+                else "gives more than was asked"
+            )
+            raise OSError(EIO, f"the server {how}: download the file")
     return answer
 
 

@@ -36,9 +36,7 @@ T = TypeVar("T")
 Asked = TypeVar("Asked", bound="QueuedRequest[Any, Any]")
 
 STUCK_SECONDS = 2.0  # that all threads have waited within their batches, before a spare one begins
-SHARED = (
-    4  # a batch of several sources weighs a fourth at most, so that none waits with the heavy ones of others
-)
+SHARED = 4  # a batch of several sources weighs a fourth at most: light requests do not wait with heavy ones
 WAITING = 0.9  # share of its time that a thread is not at work, at least, if it waits
 
 # Errors that concern all requests of a batch. Another error may be due to a single one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -37,6 +38,10 @@ _MANY_ATTRIBUTES = re.compile(
 _MOST_MERGED = 10_000
 _MERGED = re.compile(rf"<(?:html|body)(?=[ \t\n\f\r/]((?:{_ATTRIBUTE})++))", re.IGNORECASE)
 _ONE_ATTRIBUTE = re.compile(_ATTRIBUTE)
+_LINK = re.compile(rf"<a(?=[ \t\n\f\r/])((?:{_ATTRIBUTE})++)", re.IGNORECASE)
+_TARGET = re.compile(
+    r"""(?i)[ \t\n\f\r/]*+href[ \t\n\f\r]*+=[ \t\n\f\r]*+("[^"]*+"|'[^']*+'|[^ \t\n\f\r>]*+)"""
+)
 # The parser looks at the options of a list again for each further one.
 _MOST_OPTIONS = 10_000
 _OPTION = re.compile(r"<option(?=[\s/>])", re.IGNORECASE)
@@ -113,6 +118,17 @@ def _parsed(html: bytes) -> Any:
         return HTMLTree.parse_from_bytes(html)
     except HTMLParserException as error:  # browsers, and so the parser, read whatever they get
         raise MemoryError(str(error)) from error
+
+
+def links(page: str) -> Iterator[str]:
+    """The targets of the links of a page, in order, as they are given. Takes linear time for any text."""
+    from html import unescape  # takes time to load
+
+    for link in _LINK.finditer(page):
+        named = (_TARGET.fullmatch(attribute[0]) for attribute in _ONE_ATTRIBUTE.finditer(link[1]))
+        if target := next(filter(None, named), None):
+            value = target[1][1:-1] if target[1][:1] in ("'", '"') else target[1]
+            yield unescape(value).strip()
 
 
 def stated_encoding(html: bytes) -> str | None:

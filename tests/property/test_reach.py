@@ -175,7 +175,7 @@ def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, content
         open_index("memory:", create=profile) as claiming,
         open_index("memory:", create=profile) as loading,
         patch.multiple(selection, PAIRS_OF_DOCUMENT=pairs, NEAREST=nearest),
-        patch.object(claim, "LARGEST_SHARED", 2),
+        patch.object(claim, "PART", 2),
     ):
         outcomes: list[set[str]] = [set(), set(), set()]
         for start in starts:

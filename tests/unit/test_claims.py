@@ -14,7 +14,7 @@ from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claims import claim
 from simhbase.index.claims.batch import ClaimContext, ClaimKind, LoadRun
-from simhbase.index.claims.claim import LARGEST_SHARED, AtomicClaimer, QueuedClaims
+from simhbase.index.claims.claim import PART, AtomicClaimer, QueuedClaims
 from simhbase.index.rows import BATCH_ROWS, document_key
 from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.model.values import Claim
@@ -238,7 +238,7 @@ def test_claims_of_sources_take_turns() -> None:
             claim_all(requests)
 
         claimer._claim = noted  # type: ignore[method-assign]
-        many = [Document(f"{number}", "words of a text") for number in range(LARGEST_SHARED)]
+        many = [Document(f"{number}", "words of a text") for number in range(PART)]
         calls = [pool.submit(index.begin_claims, many, source="a")]
         assert begun.wait(10)
         calls += [pool.submit(index.begin_claims, many, source="a") for _ in range(3)]
@@ -271,7 +271,7 @@ def test_others_have_their_turns_between_the_parts_of_a_large_request() -> None:
             claim_all(requests)
 
         claimer._claim = noted  # type: ignore[method-assign]
-        many = [Document(f"{number}", "words of a text") for number in range(40 * LARGEST_SHARED)]
+        many = [Document(f"{number}", "words of a text") for number in range(40 * PART)]
         many[100] = Document("far", "another one with other words")
         many[200] = Document("3", "an id that came earlier")
         large = pool.submit(index.begin_claims, many, source="a")
@@ -294,13 +294,11 @@ def test_others_have_their_turns_between_the_parts_of_a_large_request() -> None:
 
 
 def test_what_a_large_request_has_not_begun_in_time_is_undecided() -> None:
-    texts = [
-        f"a text of words {number} {number * 7919} {number * 104729}" for number in range(3 * LARGEST_SHARED)
-    ]
+    texts = [f"a text of words {number} {number * 7919} {number * 104729}" for number in range(3 * PART)]
     with simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index:
         begun = index.begin_claims([Document(text, text) for text in texts], 0, source="a")
         claims = begun.result().claims
-        decided, left = claims[:LARGEST_SHARED], claims[LARGEST_SHARED:]
+        decided, left = claims[:PART], claims[PART:]
         assert {each.outcome for each in decided} <= {"accepted", "duplicate"}
         assert {each.outcome for each in left} == {"undecided"}
         assert "not decided within 0 s" in str(left[0].reason)
@@ -320,8 +318,8 @@ def test_an_error_in_a_part_is_one_of_the_request(monkeypatch: pytest.MonkeyPatc
             claim_all(requests)
 
         monkeypatch.setattr(claimer, "_claim", fails)
-        documents = [Document(f"{number}", "words of a text") for number in range(3 * LARGEST_SHARED)]
+        documents = [Document(f"{number}", "words of a text") for number in range(3 * PART)]
         with pytest.raises(StoreFailed, match="it broke"):
             index.begin_claims(documents, source="a").result()
-        assert parts == [LARGEST_SHARED, LARGEST_SHARED]
+        assert parts == [PART, PART]
         assert [each.outcome for each in index.claim_many(documents)].count("accepted") == 1

@@ -10,7 +10,7 @@ import pytest
 
 from simhbase.errors import BadInput, UsageError
 from simhbase.text.encoding import decode
-from simhbase.text.html import extract_html, stated_encoding
+from simhbase.text.html import extract_html, links, stated_encoding
 from simhbase.text.normalise import normalise
 from tests.hostile import REPEATED, page_of
 
@@ -170,6 +170,29 @@ def test_the_main_text_takes_time_linear_in_a_page(part: str, size: int) -> None
 
     short = 1 << 14
     assert seconds(size) < 3 * size / short * max(seconds(short), 0.001)
+
+
+def test_links_are_those_of_a_browser() -> None:
+    page = (
+        "<a title='x>y' href=\"a b.jsonl\">a</a> <A\nHREF = b.jsonl?x=1&amp;y=2>b</A> <a href=' c '/href=d>"
+        '<abbr href=e> <a data-href=f>f</a> <a name=g> <a class=x href=\'h"\'> <a href="">'
+    )
+    assert list(links(page)) == ["a b.jsonl", "b.jsonl?x=1&y=2", "c", 'h"', ""]
+
+
+@pytest.mark.parametrize("part", ["<a ", "<a href", "<a x=", "<a href='", "<a href=x ", "<a  ", '<a "'])
+def test_links_take_time_linear_in_a_page(part: str) -> None:
+    """The list of a web server's folder may be anything."""
+
+    def seconds(size: int) -> float:
+        page, spent = part * (size // len(part)), []
+        for _ in range(3):
+            start = process_time()
+            assert sum(1 for _ in links(page)) <= len(page)
+            spent.append(process_time() - start)
+        return min(spent)
+
+    assert seconds(1 << 20) < 3 * 16 * max(seconds(1 << 16), 0.001)
 
 
 def test_the_encoding_that_a_page_states_takes_no_time_to_find() -> None:

@@ -47,9 +47,10 @@ from simhbase.stores.base import HintingStore, Store
 log = logger(__name__)
 
 LARGEST_BATCH = 4096  # fewer claims than can be decided within a lease; what a load writes together
-# Claims of several callers in one batch, and of a part of a larger request. Others wait for them, and near a
-# cluster each may take a fifth of a second; few take long for a commit.
-LARGEST_SHARED = 32
+LARGEST_SHARED = 512  # claims of several callers in one batch
+# The same on behalf of sources, and of a part of a larger request: other sources wait for it, and near a
+# cluster each claim may take a fifth of a second.
+PART = 32
 CALLS_BESIDE = 2  # of a batch: its ticket and its own rows, while it reads drawers
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds
 INTERRUPTIBLE = 0.5  # seconds after which Ctrl-C is noticed at the latest
@@ -190,8 +191,8 @@ def claimer_for(
 
 class AtomicClaimer(Claimer):
     """Claims in a store that changes all its tables in one step. Callers wait for their turn; the one whose
-    turn it is claims for all who wait, so that they share reads and a commit. Between the parts of a large
-    request of a source others have their turns; those of none, as of a load, are decided at once."""
+    turn it is claims for all who wait, so that they share reads and a commit. A large request on behalf of a
+    source is decided in parts, between which others have their turns; one of a load is decided at once."""
 
     def __init__(
         self,
@@ -207,8 +208,8 @@ class AtomicClaimer(Claimer):
         self._queue = Queue[QueuedClaims](0, "claims")
 
     def begin(self, request: QueuedClaims) -> None:
-        is_shared = request.source is not None and not isinstance(request, PartOfClaims)
-        if is_shared and len(request.records) > LARGEST_SHARED:
+        most = LARGEST_SHARED if request.source is None else PART
+        if request.source is not None and len(request.records) > PART:
             self._begin_in_parts(request)
             return
         self._queue.put(request, is_due=True)
@@ -217,7 +218,7 @@ class AtomicClaimer(Claimer):
             if turn.acquire(timeout=LONGEST_PAUSE):  # meanwhile another one may claim for this one
                 try:
                     if not request.future.done():
-                        self._claim_all(self._queue.take(LARGEST_SHARED))
+                        self._claim_all(self._queue.take(most))
                 finally:
                     turn.release()
 
@@ -225,7 +226,7 @@ class AtomicClaimer(Claimer):
         claims, report = list[Claim](), NOTHING
         left = range(len(request.records))
         while left and not (claims and request.is_late(monotonic())):
-            part = request.part(left[:LARGEST_SHARED])
+            part = request.part(left[:PART])
             self.begin(part)
             try:
                 claimed = part.future.result()
@@ -234,7 +235,7 @@ class AtomicClaimer(Claimer):
                 return
             claims += claimed.claims
             report += claimed.report
-            left = left[LARGEST_SHARED:]
+            left = left[PART:]
         reason = TIME_IS_UP.format(seconds=request.timeout)
         claims += (claim_of(request.batch, number, "undecided", reason=reason) for number in left)
         request.answer(claims, report, self._count)
