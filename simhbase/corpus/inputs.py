@@ -241,8 +241,8 @@ class Inputs:
                 raise UsageError(f"has no effect, as {reason}: leave it out", parameter=option)
 
     def _without_effect(self, option: str, written: AbstractSet[Format]) -> str | None:
-        """Why an option changes neither what is read nor what is written; None if it may. written: the
-        formats in which documents are."""
+        """The reason why an option has no effect on what is read or written; None if it may have one.
+        written: the formats of the files that get documents."""
         options = self.options
         if option in _OF_JOBS:
             return None

@@ -73,10 +73,9 @@ def extracted(
     chunks: Iterator[Chunk], options: InputOptions, processes: int | None = None, callers: int = 1
 ) -> Generator[ReadItems, None, None]:
     """Chunks of HTML pages parsed by worker processes, because the libraries for it hold the interpreter, and
-    a page may crash them, or take more than PAGE_SECONDS (and by its size) or PAGE_MEMORY: then it is a
-    reject (`Parser.lost`).
-    Other chunks, and a few small ones, as they are: these are parsed later, in this process. callers:
-    processes on this machine that do the same, and share its memory.
+    a page may crash them, or take more than PAGE_SECONDS (and more by its size) or PAGE_MEMORY: then it is a
+    reject (`Parser.lost`). Other chunks, and a few small ones, as they are: these are parsed later, in this
+    process. callers: processes on this machine that do the same, and share its memory.
 
     Close it, or wrap it in `contextlib.closing`, to stop the processes. Raises as `map_in_processes`.
     """

@@ -217,8 +217,8 @@ def _has_stray_zeros(head: bytes) -> bool:
 
 
 def split_lines(blocks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong]:
-    """Lines without line feed; lines of more than `limit` bytes are skipped, and never held. One of gigabytes
-    is told while it goes on, as it may have no end."""
+    """Lines without line feed; lines of more than `limit` bytes are skipped, and never held. A line of more
+    than 1 GiB is reported before its end, because it may have none."""
     parts: list[bytes] = []  # of the line that the last block ended in
     size, counted = 0, max(limit, _COUNTED)
     for block in blocks:

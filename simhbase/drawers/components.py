@@ -38,8 +38,8 @@ def connections(
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Near pairs of m members that connect all that are near: far fewer than there are near pairs, from few
     comparisons if most members are near one of a few, and in no case from more than one a pair. Members that
-    were compared with LOOKS others in vain are all connected, near or not: whoever forms groups of what is
-    connected compares them no further, and says so.
+    are left after LOOKS comparisons are connected, near or not. So they are in one component, where forming
+    groups has the same limit, and reports which members it did not compare.
 
     near: members (n,) twice -> bool (n,), which pairs are near.
     """

@@ -323,9 +323,9 @@ class Index(AbstractContextManager["Index"]):
         """Claim n documents, as if one after the other; return the answers in order.
 
         documents, id_field, text_field, progress: as for `add`. timeout: seconds for each chunk of 4,096;
-        what is not decided then is "undecided". mode: "annotate" stores every text as `add` does, and lists
-        the documents near it as `also_at` of its claim, the nearest 100 (`truncated`: there are more, or may
-        be). Of near texts that are annotated at once, at least one lists the other.
+        claims that are not decided by then are "undecided". mode: "annotate" stores every text as `add` does,
+        and lists the documents near it as `also_at` of its claim, the nearest 100 (`truncated`: there are
+        more, or may be). Of near texts that are annotated at once, at least one lists the other.
         """
         if mode not in get_args(ClaimMode):
             raise UsageError(f"must be refuse or annotate, not {mode!r}", parameter="mode")

@@ -50,8 +50,8 @@ def plain_target(path: Path) -> Path | None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside and rename it: nobody reads a part of it. A device or pipe, such as standard
-    output, is written to. Raises OSError, also as `plain_target`."""
+    """Write a file under another name and rename it, so that nobody reads half of it. Devices and pipes, such
+    as standard output, are written directly. Raises OSError, also as `plain_target`."""
     target = plain_target(path)
     if target is None:
         path.write_bytes(content)

@@ -117,7 +117,8 @@ def stored_near(
     ids_limit: int = _FIRST_LISTING,
 ) -> Near:
     """Stored matches of n texts. Lists enough documents per fingerprint to include one that is not in the
-    batch, as the batch may replace all of its own. With a `near_limit`, longer listings find no more."""
+    batch, as the batch may replace all of its own. With a `near_limit`, longer listings would find nothing
+    more."""
     reader = replace(reader, drawer_limit=drawer_limit, ids_limit=ids_limit, metrics=None)
     found = reader.near(fingerprints, Asked(bounds))
     most = inf if reader.near_limit is None else reader.near_limit  # of a longer listing no more is followed
