@@ -8,7 +8,7 @@ import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from itertools import islice
+from itertools import count, islice
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -67,6 +67,7 @@ CONNECT_SECONDS = 5.0
 MOST_SAID = 2_000  # characters of what a service says that are repeated
 MOST_WARNINGS = 10  # of an answer that are passed on
 PART_BYTES, MOST_BYTES = 1 << 20, 1 << 28  # that are read at once, and of a whole answer
+MOST_EMPTY = 100_000  # pages without documents, one after the other: of five billion stored ones
 CONNECTIONS = 32  # idle connections to keep
 REQUEST = 500, 1_000_000  # documents and characters of a request: half and a quarter of what services accept
 UNKNOWN_ID = "no document is stored under this id"
@@ -252,19 +253,23 @@ class Client:
     def stored(
         self, since: Moment | None = None, tags: Mapping[str, str] | None = None
     ) -> Iterator[StoredDocument]:
-        """Iterate over the stored documents, like `Index.stored`, with a request for each thousand."""
+        """Iterate over the stored documents, like `Index.stored`, with a request for each thousand. Raises
+        PermanentError if the pages of the service come to no end."""
         given = _address(Query(since=since, tags=tags or {}))
         return self._stored_from(given)
 
     def _stored_from(self, given: list[tuple[str, str]]) -> Iterator[StoredDocument]:
-        after = list[tuple[str, str]]()
-        while True:
+        after, noted, empty = list[tuple[str, str]](), None, 0
+        for number in count(1):
             page = self._call("GET", f"/v1/documents?{urlencode([*given, *after])}", StoredPage)
             yield from page.documents
             if page.after is None:
                 return
-            if after == [("after", page.after)]:
-                raise PermanentError(f"{self._no_service}: a page of documents leads to itself")
+            empty = 0 if page.documents else empty + 1
+            if page.after == noted or empty > MOST_EMPTY:
+                raise PermanentError(f"{self._no_service}: its pages of documents come to no end")
+            if number.bit_count() == 1:  # so that any cycle is met
+                noted = page.after
             after = [("after", page.after)]
 
     def neighbours(

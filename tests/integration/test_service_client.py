@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import chain, repeat
+from itertools import chain, count, cycle, repeat
 from pathlib import Path
 from unittest.mock import patch
 
@@ -370,6 +370,16 @@ def saying_bytes(parts: Iterable[bytes]) -> Iterator[str]:
         thread.join()
 
 
+class Again:
+    """Parts that are made anew for each request."""
+
+    def __init__(self, parts: Callable[[], Iterator[bytes]]) -> None:
+        self._parts = parts
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._parts()
+
+
 def dripping() -> Iterator[bytes]:
     while True:
         yield b" "
@@ -488,7 +498,7 @@ PAGE = b'{"profile": "x", "documents": [], "after": "a"}'
     [
         (LOOKUPS, lambda client: client.find(ONE), "it has 0 answers to 1$"),
         (CLAIMS, lambda client: client.claim("a", ONE), "it has 0 answers to 1$"),
-        (PAGE, lambda client: list(client.stored()), "a page of documents leads to itself$"),
+        (PAGE, lambda client: list(client.stored()), "its pages of documents come to no end$"),
     ],
 )
 def test_answers_that_no_service_gives_are_said(
@@ -498,6 +508,22 @@ def test_answers_that_no_service_gives_are_said(
     head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     with saying_bytes([head, body]) as url, Client(url, timeout=5) as client, refused:
         call(client)
+
+
+@pytest.mark.parametrize("pages", [2, 3, 7, None])  # pages until one comes again
+def test_pages_of_documents_that_come_to_no_end_are_refused(
+    pages: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simhbase.online.client.MOST_EMPTY", 50)
+    numbers = count() if pages is None else cycle(range(pages))
+
+    def page() -> Iterator[bytes]:
+        body = b'{"documents": [], "after": "%d"}' % next(numbers)
+        yield b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+    endless = pytest.raises(PermanentError, match=r"its pages of documents come to no end$")
+    with saying_bytes(Again(page)) as url, Client(url, timeout=5) as client, endless:
+        list(client.stored())
 
 
 @pytest.mark.parametrize(
