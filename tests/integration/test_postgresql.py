@@ -7,8 +7,9 @@ import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from itertools import combinations
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,18 @@ def url(postgresql: PostgreSQL) -> str:
 def add(index: Index, given: Sequence[tuple[str, int]]) -> None:
     values = np.array([value for _, value in given], dtype=np.uint64)
     index.add_fingerprints([name for name, _ in given], values)
+
+
+def test_many_near_fingerprints_are_not_put_on_disk_again_and_again(url: str) -> None:
+    near = [sum(1 << bit for bit in bits) for bits in combinations(range(64), K)]
+    with open_index(url) as index:
+        for start in range(0, len(near), 10_000):
+            add(index, [(f"{value:x}", value) for value in near[start : start + 10_000]])
+        begun = monotonic()
+        (lookup,) = index.find_fingerprints([0])
+        seconds = monotonic() - begun
+    assert len(lookup.matches) == len(near)
+    assert seconds < 20  # a minute with a hash that the server had planned for three of them
 
 
 # SQL
