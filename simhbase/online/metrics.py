@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from simhbase.metrics import MEASURES, Measure, Metrics
 
@@ -96,3 +96,8 @@ class ServiceMetrics(Metrics):
         all_processes = CollectorRegistry()
         MultiProcessCollector(all_processes)  # type: ignore[no-untyped-call]  # the package has no types there
         return generate_latest(all_processes)
+
+
+def remove_gauges(process: int | None, folder: str) -> None:
+    """Take the gauges of a process that died out of those of all processes. Its counts stay."""
+    mark_process_dead(process, folder)  # type: ignore[no-untyped-call]  # the package has no types there

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging.config
 import os
 import resource
 import socket
@@ -9,30 +10,33 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
+from threading import Timer
 from typing import Any
 
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
-from uvicorn.supervisors import Multiprocess
 
-from simhbase.errors import PermanentError, UsageError
+from simhbase.errors import PermanentError, SimhbaseError, UsageError
 from simhbase.index import open_index
 from simhbase.online.app import create_app
 from simhbase.online.connection import BoundedProtocol
 from simhbase.online.metrics import FOLDER, ServiceMetrics
 from simhbase.online.settings import Settings
+from simhbase.online.supervisor import supervise
+from simhbase.process.logs import logger
 from simhbase.process.queue import Shares
 
 BACKLOG = 2048
 # Thread switch interval. With Python's default of 5 ms, the event loop would wait that long after each
 # system call while a lookup computes.
 SWITCH_SECONDS = 0.0005
-# A worker answers its supervisor after its imports, which take long if many start at once on few cores.
-WORKER_SECONDS = 600
 MOST_FILES = 1 << 16  # open files, which connections are, too
-SECONDS_MORE = 5  # beyond the time limit of requests, before a stop aborts running ones
+SECONDS_MORE = 5  # beyond the time limit of requests, before a stop aborts running ones; as long again to end
+
+log = logger(__name__)
 
 
 def open_app(settings: Settings) -> ASGIApp:
@@ -73,13 +77,42 @@ def serve(
     Raises the errors of `simhbase.open`, and UsageError for several processes that would write to an embedded
     store.
     """
+    if workers == 1:
+        app = open_app(settings)
+        say(f"serving {settings.store} on {_address(listening)}")
+        _run(app, settings, log_level, listening)
+        return
+    _require_shareable(settings)
+    say(f"serving {settings.store} on {_address(listening)} by {workers} processes")
+    logging.config.dictConfig(logging_config(log_level))
+    folder = os.environ[FOLDER] = mkdtemp(prefix="simhbase-metrics-")
+    try:
+        work = partial(_work, settings, log_level, listening)
+        supervise(work, workers, settings.limits.seconds + 3 * SECONDS_MORE, folder)
+    finally:
+        del os.environ[FOLDER]
+        rmtree(folder, ignore_errors=True)
+
+
+def _work(settings: Settings, log_level: str, listening: socket.socket) -> None:
+    """The work of one of several processes. Ends it with 1 if it cannot serve, as the log says."""
+    logging.config.dictConfig(logging_config(log_level))
+    try:
+        app = open_app(settings)
+    except SimhbaseError as error:
+        log.error("cannot serve: %s", error)
+        for numbers in Path(os.environ[FOLDER]).glob(f"*_{os.getpid()}.db"):
+            numbers.unlink()  # there are none, and many processes may end like this
+        sys.exit(1)
+    _run(app, settings, log_level, listening)
+
+
+def _run(app: ASGIApp, settings: Settings, log_level: str, listening: socket.socket) -> None:
     limits = settings.limits
     # At most twice as many, which leaves half of the files to the store.
     places = Shares(min(limits.connections, _allow_files() // 4))
     config = Config(
-        partial(open_app, settings),
-        factory=True,
-        workers=workers,
+        app,
         http=partial(BoundedProtocol, limits, places),  # type: ignore[arg-type]  # called like a class
         ws="none",
         loop="uvloop",
@@ -89,24 +122,27 @@ def serve(
         server_header=False,
         proxy_headers=bool(settings.proxies),
         forwarded_allow_ips=list(settings.proxies),
-        timeout_worker_healthcheck=WORKER_SECONDS,
         timeout_graceful_shutdown=int(limits.seconds) + SECONDS_MORE,
     )
-    if workers == 1:
-        app = open_app(settings)
-        say(f"serving {settings.store} on {_address(listening)}")
-        config.app, config.factory = app, False
-        with suppress(KeyboardInterrupt):  # re-raised by uvicorn after its shutdown
-            Server(config).run([listening])
-        return
-    _require_shareable(settings)
-    say(f"serving {settings.store} on {_address(listening)} by {workers} processes")
-    folder = os.environ[FOLDER] = mkdtemp(prefix="simhbase-metrics-")
-    try:
-        Multiprocess(config, [listening]).run()
-    finally:
-        del os.environ[FOLDER]
-        rmtree(folder, ignore_errors=True)
+    with suppress(KeyboardInterrupt):  # re-raised by uvicorn after its shutdown
+        EndingServer(config).run([listening])
+
+
+class EndingServer(Server):
+    """A server whose process ends soon after it is stopped, also if a store hangs or a computation goes on:
+    Python waits for all threads that it has called."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        seconds = (self.config.timeout_graceful_shutdown or 0) + SECONDS_MORE
+        timer = Timer(seconds, _abandon, [seconds])
+        timer.daemon = True
+        timer.start()
+        await super().shutdown(sockets)
+
+
+def _abandon(seconds: float) -> None:
+    log.error("calls of the store have not ended within %g s of the stop: they are abandoned", seconds)
+    os._exit(1)
 
 
 def _allow_files() -> int:
@@ -123,14 +159,16 @@ def _allow_files() -> int:
 
 
 def _require_shareable(settings: Settings) -> None:
-    """Raises UsageError if the store cannot be opened by several processes."""
-    with open_index(settings.store, access="read") as index:
+    """Raises what the processes would raise, and UsageError if the store cannot be opened by several."""
+    metrics = ServiceMetrics()
+    with open_index(settings.store, access="read", metrics=metrics, scope=settings.scope) as index:
         if settings.access == "write" and not index.store.multi_writer:
             raise UsageError(
                 f"only one process can write to the embedded store {settings.store}: use one worker, whose "
                 "threads share its reads, or serve it read-only",
                 parameter="workers",
             )
+        create_app(index, settings, metrics)
 
 
 def _address(listening: socket.socket) -> str:

@@ -16,11 +16,12 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 from urllib.parse import quote
 
@@ -32,6 +33,8 @@ from simhbase.online.connection import PIPELINED
 from simhbase.online.shared import SharedLookups
 from tests.command_line import environment, run, run_alone, texts
 from tests.examples import ROOT
+from tests.redis import Redis
+from tests.relay import Relay
 from tests.service import Answer, Service, serving
 
 READ, WRITE = "reading-is-allowed-with-this", "writing-is-allowed-with-this"
@@ -254,6 +257,90 @@ def test_workers_that_take_long_to_start_are_waited_for(tmp_path: Path) -> None:
     with serving(store_in(tmp_path), tmp_path, "--workers", 2, "--read-only", PYTHONPATH=path) as service:
         assert service.get("/readyz").status == 200
         assert "died" not in json.dumps(service.logged())
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Service]:
+    with with_tokens(tmp_path, "--workers", 2, "--read-only", "--timeout", 1) as service:
+        await_status(service, READ, 200)
+        yield service
+
+
+def workers_of(service: Service) -> list[int]:
+    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
+    return [int(each) for each in children if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
+
+
+def await_workers(service: Service, wanted: Callable[[list[int]], bool]) -> None:
+    end = time.monotonic() + 60
+    while not wanted(workers_of(service)):
+        assert time.monotonic() < end, service.log_text()
+        time.sleep(0.05)
+
+
+def test_several_processes_do_not_begin_where_one_would_not(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("bogus\n")
+    url = store_in(tmp_path)
+    options = "--store", url, "--workers", 2, "--read-only", "--port", 0, "--token-file", "tokens"
+    done = run_alone("serve", *options, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1), done.stderr
+    assert b"tokens, line 1" in done.stderr
+
+
+def test_a_process_that_dies_is_replaced_also_if_others_cannot_begin_for_a_while(
+    two: Service, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    right = tokens.read_text()
+    before = workers_of(two)
+    numbers = {"Authorization": f"Bearer {READ}"}
+    assert all(two.get("/metrics", **numbers).status == 200 for _ in range(20))  # both have gauges
+    tokens.write_text("bogus\n")
+    os.kill(before[0], signal.SIGKILL)
+    await_workers(two, lambda _: "cannot serve: " in two.log_text())
+    (folder,) = {
+        each.parent for each in Path(gettempdir()).glob(f"simhbase-metrics-*/counter_{before[1]}.db")
+    }
+    assert not [*folder.glob(f"gauge_live*_{before[0]}.db")]  # of the sum
+    tokens.write_text(right)
+    await_workers(two, lambda now: len(now) == 2 and before[1] in now)
+    await_status(two, READ, 200)
+    assert "Traceback" not in two.log_text()
+    assert two.stop() == 0
+    assert not folder.exists()
+
+
+def test_several_processes_stop_also_if_one_hangs(two: Service) -> None:
+    os.kill(workers_of(two)[0], signal.SIGSTOP)
+    begun = time.monotonic()
+    assert two.stop() == 1
+    assert time.monotonic() - begun < 1 + 15 + 5
+    assert "1 processes did not stop within 16 s, and were killed" in two.log_text()
+
+
+def test_processes_end_with_the_one_that_started_them(two: Service) -> None:
+    processes = workers_of(two)
+    two.process.kill()
+    two.process.wait()
+    end = time.monotonic() + 30
+    while any(Path(f"/proc/{each}").exists() for each in processes):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.redis
+def test_a_service_stops_also_if_its_store_hangs(redis: Redis, tmp_path: Path) -> None:
+    simhbase.open(redis.empty_store("hanging"), create=simhbase.Profile(verify=False)).close()
+    with (
+        Relay(("127.0.0.1", redis.port)) as relay,
+        serving(redis.through(relay, "hanging"), tmp_path, "--timeout", 1) as service,
+    ):
+        relay.hang()
+        assert service.post("/v1/find", {"text": ONE}).code == "timed_out"
+        begun = time.monotonic()
+        assert service.stop() == 1
+        assert time.monotonic() - begun < 1 + 10 + 5
+        assert "calls of the store have not ended within 11 s of the stop" in service.log_text()
 
 
 # --- limits ---
