@@ -8,7 +8,8 @@ A batch has a random token. Each step begins when the one before is acknowledged
 3. Look up the claims, all drawers to their end: documents rows with their pending cells, then the rows of the
    batches that these belong to. While one process claims, it looks before it puts, and puts what is new:
    that look counts if the ticket is the next number after the last one known before the look, as no other
-   batch took one in between.
+   batch took one in between. It follows the nearest documents first: what has a stored match is a duplicate
+   whatever else is near, and leaves the batch.
 4. Decide as many claims as possible by one compare-and-set of the batch's own row in meta. A claim is a
    duplicate of what is stored, or accepted by its batch's row. It waits for a near pending claim of a batch
    with an earlier ticket, or with no row yet; one with a later ticket sees this claim, and waits.
@@ -35,12 +36,14 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from math import inf
 from secrets import randbelow, token_bytes
 from typing import Any, NamedTuple
 
 from simhbase.drawers.scheme import Bounds, Scheme
 from simhbase.errors import SimhbaseError
 from simhbase.index import rows
+from simhbase.index.claims.selection import NEAREST
 from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, LISTING_GROWTH, Led, Listings, Now, Reader
 from simhbase.index.rows import BatchRow, Decision, Entry, PendingCell
@@ -421,14 +424,16 @@ class ClaimBatch:
             (cell,) = self._tickets.get([TICKETS])
             recent.ticket = int.from_bytes(cell.value, "big") if cell else 0
         self._looked_after = recent.ticket
-        self._look()
         places = range(len(self.ids))
-        stored = {
-            id_: row.committed.entry
-            for id_ in self._led_to(places)
-            if (row := self._rows[id_]).committed and row.committed.stored
-        }
-        return self._rows, list(self._matches(places, stored).values())
+        self._rows = {}
+        nearest = replace(self._context.reader(self._kind), near_limit=NEAREST)
+        is_cut = self._look_at(places, nearest)
+        near = self._matches(places, self._committed(places))
+        # What has a match is a duplicate, and leaves the batch: the others are looked up to the end.
+        left = [place for place in places if is_cut[place] and not near[place]]
+        self._look(left)
+        near |= self._matches(left, self._committed(left))
+        return self._rows, [near[place] for place in places]
 
     def keep(self, places: Sequence[int]) -> None:
         """Leaves out the other claims, after the first look."""
@@ -446,7 +451,8 @@ class ClaimBatch:
         # Kept here, too: another thread of this process may change it at any time.
         is_alone = recent.is_alone = self._is_next_after(last)
         if not (looked and is_alone):
-            self._look()
+            self._rows = {}
+            self._look(range(len(self.ids)))
 
     def _later_versions(self) -> list[int]:
         """Versions later than the time, and than all cells of the documents rows."""
@@ -482,13 +488,12 @@ class ClaimBatch:
 
     # 3. Look
 
-    def _look(self) -> None:
-        """Looks up the claims. Where a reader's usual limits cut what is read, it is read to its end, unless
+    def _look(self, places: Sequence[int]) -> None:
+        """Looks up claims. Where a reader's usual limits cut what is read, it is read to its end, unless
         the claim is a duplicate anyway."""
         drawer_limit: int | None = DRAWER_LIMIT
         ids_limit = IDS_LIMIT
-        left = list(range(len(self._keys)))
-        self._rows = {}
+        left = places
         while left:
             is_quick = len(left) <= QUICK and drawer_limit is not None
             beats = self._context.waiting.every(self._context.lease / BEATS, self._beat)
@@ -515,13 +520,21 @@ class ClaimBatch:
         for each in leads.led:
             self._led[places[each[0]]].append(each)
         self._read([document for _, document, *_ in leads.led if document not in self._rows])
-        return [any(is_cut) for is_cut in zip(leads.truncated, leads.cut, strict=True)]
+        return [
+            truncated or cut or beyond < inf
+            for truncated, cut, beyond in zip(leads.truncated, leads.cut, leads.beyond, strict=True)
+        ]
 
     def _read(self, ids: Sequence[str]) -> None:
         self._rows |= self._context.read_rows(ids, self._token)
 
     def _led_to(self, places: Sequence[int]) -> set[str]:
         return {each[1] for place in places for each in self._led[place]}
+
+    def _committed(self, places: Sequence[int]) -> Now:
+        """The documents that claims lead to, without what is accepted and not committed."""
+        known = ((id_, self._rows[id_].committed) for id_ in self._led_to(places))
+        return {id_: each.entry for id_, each in known if each and each.stored}
 
     def _stored(self, places: Sequence[int]) -> Now:
         """The documents that claims lead to."""

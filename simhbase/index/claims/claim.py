@@ -34,9 +34,9 @@ from simhbase.index.claims.batch import (
     jittered,
     stored_outcome,
 )
-from simhbase.index.claims.selection import OthersOfBatch, duplicates_of, others_of
+from simhbase.index.claims.selection import OthersOfBatch, duplicates_of, nearest_stored, others_of
 from simhbase.index.counts import note_refused
-from simhbase.index.reader import Asked, Reader
+from simhbase.index.reader import DRAWER_LIMIT, Reader
 from simhbase.index.writer import DocumentBatch, Writer, admitted, alive_since, known
 from simhbase.model.values import AddReport, Claim, Fingerprint, Match, Outcome
 from simhbase.process.interrupt import interrupt_pending
@@ -515,12 +515,12 @@ class _Group:
     def _first_lookup(
         self, numbers: Sequence[int]
     ) -> tuple[dict[str, DocumentRow], Sequence[Sequence[Match]]]:
-        """The documents rows of claims, and what is stored near each, up to a reader's usual limits."""
+        """The documents rows of claims; of what is stored near each, up to a reader's usual limits, what is
+        claimed, too, and the nearest other document."""
         ids = [self.batch.ids[number] for number in numbers]
         read = self.context.beside(lambda: self.context.read_rows(ids))
-        near = self.context.reader(self.kind).near(
-            self.batch.fingerprints[list(numbers)], Asked(self.kind.bounds)
-        )
+        reader, prints = self.context.reader(self.kind), self.batch.fingerprints[list(numbers)]
+        near = nearest_stored(reader, prints, self.kind.bounds, self._numbers, DRAWER_LIMIT)
         others = [
             [match for match in matches if match.id != document]
             for document, matches in zip(ids, near.matches, strict=True)
