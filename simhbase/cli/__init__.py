@@ -81,35 +81,44 @@ class Commands(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        with _without_passwords():
+        with _as_messages(), _without_passwords():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from simhbase.cli.output import discard, fail
         from simhbase.process.logs import warn_on_stderr
 
         warn_on_stderr()
-        try:
-            with _without_passwords():
-                return super().invoke(ctx)
-        except SimhbaseError as error:
-            fail(str(error), error.exit_code)
-        except Terminated:
-            fail("terminated", TERMINATED)
-        except KeyboardInterrupt:
-            fail("interrupted", INTERRUPTED)
-        except BrokenPipeError:
-            for stream in (sys.stdout, sys.stderr):
-                discard(stream)
-            raise click.exceptions.Exit(BROKEN_PIPE) from None
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        with _as_messages(), _without_passwords():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _as_messages() -> Iterator[None]:
+    """Shows errors as messages, and exits with their codes."""
+    from simhbase.cli.output import discard, fail
+
+    try:
+        yield
+    except SimhbaseError as error:
+        fail(str(error), error.exit_code)
+    except Terminated:
+        fail("terminated", TERMINATED)
+    except KeyboardInterrupt:
+        fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        for stream in (sys.stdout, sys.stderr):
+            discard(stream)
+        raise click.exceptions.Exit(BROKEN_PIPE) from None
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except Exception as error:
+        if os.environ.get(DEBUG):
             raise
-        except Exception as error:
-            if os.environ.get(DEBUG):
-                raise
-            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        if isinstance(error, OSError):
+            discard(sys.stdout)  # it may be what failed, and would again at the end: click prints help
+            if error.errno in (errno.EMFILE, errno.ENFILE):
                 fail(f"{error}: allow more, for example with 'ulimit -n 1024', and run the command again", 1)
-            fail(f"unexpected {type(error).__name__}: {error} ({DEBUG}=1 shows where)", 1)
+        fail(f"unexpected {type(error).__name__}: {error} ({DEBUG}=1 shows where)", 1)
 
 
 @contextmanager

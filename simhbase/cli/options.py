@@ -40,7 +40,8 @@ class Option(click.Option):
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """Refuses an empty name of a file, which would be the current folder."""
-        if isinstance(self.type, click.Path) and value == "":
+        names_file = isinstance(self.type, click.Path) or self.name == "profile"
+        if names_file and value == "":
             raise click.BadParameter("the name is empty", ctx, self)
         return super().type_cast_value(ctx, value)
 
@@ -312,8 +313,8 @@ def min_similarity_option(text: str, group: str = "Matches") -> Decorator:
 
 
 def _limit(value: str) -> int | None:
-    if value != "all" and not re.fullmatch("[1-9][0-9]*", value):
-        raise UsageError(f"{value!r} is not a limit: use a number of at least 1, or all")
+    if value != "all" and not re.fullmatch("[1-9][0-9]{0,8}", value):
+        raise UsageError(f"{value!r} is not a limit: use a number from 1 to 999,999,999, or all")
     return None if value == "all" else int(value)
 
 
@@ -328,14 +329,14 @@ ids_limit_option = option(
     "--ids-limit N",
     "Maximum documents to list per fingerprint.",
     group="Matches",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 999_999_999),
     default=1000,
 )
 matches_limit_option = option(
     "--matches-limit N",
     "Maximum documents to list per query, the nearest.",
     group="Matches",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 999_999_999),
     default=100,
 )
 

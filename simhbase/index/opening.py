@@ -8,7 +8,7 @@ from typing import get_args
 
 from simhbase.errors import TablesMissing, UsageError
 from simhbase.index.index import Index
-from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT
+from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, LARGEST_LIMIT
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.metrics import Metrics
 from simhbase.profile.profile import Profile, given_parameters, make_profile
@@ -48,8 +48,10 @@ def open_index(
     if access not in get_args(Access):
         raise UsageError(f"no access {access!r}: use one of {', '.join(get_args(Access))}")
     for name, limit in (("drawer_limit", drawer_limit), ("ids_limit", ids_limit)):
-        if limit is not None and (not isinstance(limit, int) or limit < 1):
-            raise UsageError(f"must be a whole number from 1 on, not {limit!r}", parameter=name)
+        if limit is not None and not (isinstance(limit, int) and 1 <= limit <= LARGEST_LIMIT):
+            raise UsageError(
+                f"must be a whole number from 1 to {LARGEST_LIMIT:,}, not {limit!r}", parameter=name
+            )
     if isinstance(create, Mapping | str):
         create = make_profile(given_parameters(create))
     if create is not None and not isinstance(create, Profile):

@@ -162,6 +162,24 @@ def test_a_full_disk_behind_standard_output_is_told(tmp_path):
     assert process.returncode == 1
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["dedup", "--help"]])
+def test_help_that_cannot_be_written_or_is_not_read_is_told(tmp_path, arguments):
+    with (
+        Path("/dev/full").open("wb") as full,
+        start(*arguments, cwd=tmp_path, stdout=full) as process,
+    ):
+        _, told = process.communicate()
+    assert told.count(b"\n") == 1
+    assert b"No space left on device" in told
+    assert process.returncode == 1
+    reading, writing = os.pipe()
+    os.close(reading)
+    with start(*arguments, cwd=tmp_path, stdout=writing) as process:
+        os.close(writing)
+        assert process.communicate()[1] == b""
+    assert process.returncode == 141
+
+
 def shown_on_a_terminal(*arguments: object, cwd: Path, columns: int) -> bytes:
     """What a command shows on a terminal of so many columns, which its stderr is."""
     ours, theirs = pty.openpty()
@@ -417,6 +435,8 @@ def test_the_version_is_that_of_the_package(tmp_path):
         (0, ("fingerprint",), 2, "no input: standard input cannot be read (Bad file descriptor)"),
         (0, ("fingerprint", "a.jsonl"), 0, ""),
         (2, ("fingerprint", "a.jsonl"), 0, ""),
+        (1, ("--help",), 1, "Error: unexpected OSError: [Errno 9] Bad file descriptor"),
+        (1, ("dedup", "--help"), 1, "Error: unexpected OSError: [Errno 9] Bad file descriptor"),
     ],
 )
 def test_closed_streams_are_told_before_any_work(tmp_path, closed, command, exit_code, said):

@@ -241,9 +241,11 @@ def test_the_version_is_that_of_the_package():
     assert simhbase.__version__ == version("simhbase")
 
 
-@pytest.mark.parametrize("limits", [{"drawer_limit": 0}, {"drawer_limit": "all"}, {"ids_limit": 0}])
-def test_limits_that_would_hide_every_match_are_refused(limits):
-    with pytest.raises(UsageError, match="a whole number from 1 on"):
+@pytest.mark.parametrize(
+    "limits", [{"drawer_limit": 0}, {"drawer_limit": "all"}, {"ids_limit": 0}, {"ids_limit": 10**20}]
+)
+def test_limits_that_would_hide_every_match_or_are_no_numbers_of_stores_are_refused(limits):
+    with pytest.raises(UsageError, match="a whole number from 1 to 999,999,999"):
         simhbase.open("memory:", create=Profile(verify=False), **limits)
 
 

@@ -103,9 +103,12 @@ def test_a_text_given_for_a_file_names_nothing(tmp_path, monkeypatch):
         ("dedup --chains --no-chains x.jsonl", "--chains/--no-chains is given 2 times"),
         ("compare --profile default --profile short --text a --text b", "--profile is given 2 times"),
         ("load --tag 'a =1' x.jsonl", "'a =1' has spaces around its name"),
+        ("dedup --profile '' x.jsonl", "'--profile': the name is empty"),
+        ("match --against x.jsonl --drawer-limit 9999999999 x.jsonl", "'--drawer-limit': '9999999999'"),
+        ("find --store memory: --ids-limit 9999999999 --text a", "'--ids-limit': 9999999999"),
     ],
 )
-def test_what_is_given_twice_or_with_spaces_is_refused(command, told, tmp_path):
+def test_what_cannot_be_meant_is_refused(command, told, tmp_path):
     done = run(*shlex.split(command), cwd=tmp_path)
     assert done.returncode == 2
     assert told in done.stderr.decode()
