@@ -28,6 +28,7 @@ from simhbase.index.reader import (
     DRAWER_LIMIT,
     IDS_LIMIT,
     LISTING_GROWTH,
+    Deferred,
     Listings,
     Reader,
     live_entries,
@@ -169,10 +170,10 @@ class Index(AbstractContextManager["Index"]):
             claimer.close()
         self.store.close()
 
-    def listing(self, ids_limit: int, near_limit: int | None = None) -> Index:
+    def listing(self, ids_limit: int, near_limit: int | None = None, deferred: Deferred = "none") -> Index:
         """Return this index with other limits: see Reader."""
         other = copy(self)
-        other._reader = replace(self._reader, ids_limit=ids_limit, near_limit=near_limit)
+        other._reader = replace(self._reader, ids_limit=ids_limit, near_limit=near_limit, deferred=deferred)
         return other
 
     @cached_property

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from itertools import groupby, islice
 from math import inf
 from operator import itemgetter
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +125,16 @@ Listings = dict[int, list[tuple[str, bytes]]]  # ids and values of listings, by 
 _Pair = tuple[int, str, int, bytes]  # query, document id, fingerprint, sketch
 
 
+# What a reader with a `near_limit` leaves to its caller, as an Unfollowed, instead of following all: "none",
+# what is "unmatched" by the nearest, or "all" that has more near than the limit.
+Deferred = Literal["none", "unmatched", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unfollowed(Lookup):
+    """A lookup that has to be done again with another limit."""
+
+
 @dataclass(frozen=True)
 class Reader:
     """Looks fingerprints up in one store.
@@ -133,7 +143,8 @@ class Reader:
     fingerprint, up to MOST_LISTED times as many if none of those match. A lookup that exceeds either is
     marked `truncated`. hidden: muted documents. Documents under a muted fingerprint are not read at all,
     those muted by id count towards the limits. besides: ids that `near` looks beyond: they are not listed.
-    near_limit: maximum documents that `near` follows for a text, those of the nearest fingerprints. of: what
+    near_limit: maximum documents that `near` follows for a text, those of the nearest fingerprints; deferred:
+    what `find` does not follow further. of: what
     ids begin with; others are not listed. record: called with the drawer rows that `find` reads.
     """
 
@@ -146,6 +157,7 @@ class Reader:
     hidden: Hidden = NOTHING_HIDDEN
     besides: frozenset[str] = frozenset()
     near_limit: int | None = None
+    deferred: Deferred = "none"
     of: bytes = b""
     record: Callable[[DrawerRows], None] | None = None
 
@@ -168,11 +180,13 @@ class Reader:
         if len(fingerprints) == 1 and self.record is None:
             return [self.find_one(fingerprints.single, asked)]
         near = self.near(fingerprints, asked)
-        if self.near_limit is not None:
+        if self.near_limit is not None and self.deferred == "none":
             self._follow_all(near, fingerprints, asked)
         self._look_behind(near, fingerprints, asked)
         lookups = [
-            Lookup(Fingerprint(fingerprint), tuple(sorted(matches)), truncated or cut or beyond < inf)
+            (Unfollowed if self._defers(matches, cut=cut, beyond=beyond) else Lookup)(
+                Fingerprint(fingerprint), tuple(sorted(matches)), truncated or cut or beyond < inf
+            )
             for fingerprint, matches, truncated, cut, beyond in zip(
                 fingerprints.values.tolist(),
                 near.matches,
@@ -182,8 +196,14 @@ class Reader:
                 strict=True,
             )
         ]
-        self._count(lookups)
+        self._count([lookup for lookup in lookups if not isinstance(lookup, Unfollowed)])
         return lookups
+
+    def _defers(self, matches: Sequence[Match], *, cut: bool, beyond: float) -> bool:
+        """True if a lookup is left to the caller. cut, beyond: as in Near."""
+        if self.deferred == "all":
+            return beyond < inf or (cut and self.ids_limit < IDS_LIMIT)
+        return self.deferred == "unmatched" and beyond < inf and not matches
 
     def find_one(self, text: TextFingerprint, asked: Asked) -> Lookup:
         """Find the documents near one text. Lists more documents if none of those listed match, as all may

@@ -112,7 +112,7 @@ class Service:
         query = Query(given.k, given.min_similarity, _time(given.since), given.tags)
         most = max(1, self._limits.matches // max(1, len(texts)))  # of each, and so of what is read for it
         # A power of two, so that requests for about as many texts share reads.
-        near_limit = 1 << most.bit_length() - 1 if len(texts) > 1 else None
+        near_limit = 1 << most.bit_length() - 1 if len(texts) > 1 else most
         found = await self._lookups.afind_many(
             texts, query, self._limits.seconds, source=source.get(), near_limit=near_limit
         )
@@ -175,7 +175,9 @@ class Service:
     async def neighbours(self, given: asked.NeighboursRequest) -> answers.Neighbours:
         """Finds the documents near a stored one. Send a slash in the id as %2F."""
         query = Query(given.k, given.min_similarity, _time(given.since), given.tags)
-        (found,) = await self._lookups.afind_ids([given.id], query, self._limits.seconds, source=source.get())
+        (found,) = await self._lookups.afind_ids(
+            [given.id], query, self._limits.seconds, source=source.get(), near_limit=self._limits.matches
+        )
         if found.fingerprint is None:
             raise NotStored
         found = _cut(found, self._limits.matches, self._limits.answer_bytes)

@@ -12,14 +12,14 @@ from itertools import islice
 from math import inf
 from time import monotonic
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.errors import Overloaded, TimedOut, UsageError
 from simhbase.index import Index
-from simhbase.index.reader import IDS_LIMIT
+from simhbase.index.reader import IDS_LIMIT, Deferred, Unfollowed
 from simhbase.index.tags import required_tags
 from simhbase.metrics import timed
 from simhbase.model.values import Lookup, Query
@@ -27,6 +27,8 @@ from simhbase.process.queue import OF_ALL, STUCK_SECONDS, Queue, QueuedRequest
 
 LARGEST_BATCH = 256  # lookups per read
 LARGEST_TEXTS = 1 << 20  # characters of their texts, unless one text has more
+FOLLOWED_TOGETHER = 256  # documents that are followed for each lookup of a read
+FEW, FOLLOWED_BY_FEW = 8, 4096  # lookups of a smaller read, and what is followed for each
 QUEUE = 2048  # waiting lookups
 # Two readers halve the batches. On two cores with 32 threads, that cost a third of the lookups per second in
 # HBase, and a tenth in RocksDB.
@@ -36,9 +38,20 @@ SPARES = 7  # further readers, for when these hang
 Answers = list[Lookup]
 
 
-# Lookups of one read have in common the index, its method, the query, and how many documents it lists for a
-# fingerprint.
-_Request = QueuedRequest[tuple[Index, str, Query, int | None], Answers]
+class _Stage(NamedTuple):
+    """How far a read follows what is near: the nearest documents of each text, and which lookups are left to
+    a later stage; weight: of each of its lookups, None: by their texts."""
+
+    near_limit: int | None
+    deferred: Deferred = "none"
+    weight: int | None = None
+
+
+_IN_FULL = _Stage(None)
+_ALONE = _Stage(None, weight=LARGEST_TEXTS)  # which is the weight of a whole read
+
+# Lookups of one read have in common the index, its method, the query, and their stage.
+_Request = QueuedRequest[tuple[Index, str, Query, _Stage], Answers]
 
 
 class SharedLookups:
@@ -141,9 +154,10 @@ class SharedLookups:
         source: Hashable = None,
         near_limit: int | None = None,
     ) -> Answers:
-        """`find_many` for asyncio. near_limit: maximum documents that are followed for each of several texts,
-        the nearest ones; None: all within the limits of the index."""
-        return await self._await(self._submit("find_texts", texts, query, source, near_limit), timeout)
+        """`find_many` for asyncio. near_limit: maximum documents of each answer, the nearest ones, which are
+        read in stages: what is near many documents is read by itself, and others have their turns between;
+        None: all at once, within the limits of the index."""
+        return await self._await_stages("find_texts", texts, query, timeout, source, near_limit)
 
     async def afind_ids(
         self,
@@ -152,9 +166,10 @@ class SharedLookups:
         timeout: float | None = None,
         *,
         source: Hashable = None,
+        near_limit: int | None = None,
     ) -> Answers:
-        """`find_ids` for asyncio."""
-        return await self._await(self._submit("find_ids", ids, query, source), timeout)
+        """`find_ids` for asyncio. near_limit: as for `afind_many`."""
+        return await self._await_stages("find_ids", ids, query, timeout, source, near_limit)
 
     async def afind_fingerprints(
         self,
@@ -165,13 +180,35 @@ class SharedLookups:
         """`find_fingerprints` for asyncio."""
         return await self._await(self._submit("find_fingerprints", fingerprints, query), timeout)
 
+    async def _await_stages(
+        self,
+        method: str,
+        records: Sequence[str],
+        query: Query,
+        timeout: float | None,
+        source: Hashable,
+        near_limit: int | None,
+    ) -> Answers:
+        if near_limit is None:
+            return await self._await(self._submit(method, records, query, source), timeout)
+        end = None if timeout is None else monotonic() + timeout
+        found: Answers = [Unfollowed(None)] * len(records)
+        for stage in _stages(near_limit):
+            places = [place for place, each in enumerate(found) if isinstance(each, Unfollowed)]
+            if places or not records:
+                requests = self._submit(method, [records[place] for place in places], query, source, stage)
+                answers = await self._await(requests, timeout, end)
+                for place, answer in zip(places, answers, strict=True):
+                    found[place] = answer
+        return [_nearest(each, near_limit) for each in found]
+
     def _submit(
         self,
         method: str,
         records: Iterable[object],
         query: Query,
         source: Hashable = None,
-        near_limit: int | None = None,
+        stage: _Stage = _IN_FULL,
     ) -> list[_Request]:
         """The requests of the answers to come, in parts."""
         if isinstance(records, str):
@@ -179,10 +216,10 @@ class SharedLookups:
         self._scheme.bounds(query.k, query.min_similarity)  # raises UsageError here, in the caller's thread
         own = replace(query, tags=dict(required_tags(query.tags)))  # the caller may change the tags
         listed = records.tolist() if isinstance(records, np.ndarray) else list(records)
-        kind = self.index, method, own, near_limit
+        kind = self.index, method, own, stage
         requests = [
             _Request(kind=kind, records=part, source=source, weight=weight)
-            for part, weight in _parts(listed, self._largest_batch)
+            for part, weight in _parts(listed, self._largest_batch, stage.weight)
         ]
         queue = self._queue
         if not queue.put(*requests):
@@ -214,7 +251,10 @@ class SharedLookups:
                     raise self._timed_out(timeout) from None
                 self._queue.wake()  # the reader may hang
 
-    async def _await(self, requests: Sequence[_Request], timeout: float | None) -> Answers:
+    async def _await(
+        self, requests: Sequence[_Request], timeout: float | None, end: float | None = None
+    ) -> Answers:
+        """timeout: seconds from now on, unless they end before, at `end`."""
         # After the current turn of the loop: a reader that starts earlier competes with it for the
         # interpreter, and misses lookups that are about to be submitted.
         loop = asyncio.get_running_loop()
@@ -227,7 +267,8 @@ class SharedLookups:
 
         late = loop.call_later(STUCK_SECONDS, wake_again)
         try:
-            async with asyncio.timeout(timeout) as limit:
+            left = timeout if end is None else max(0.0, end - monotonic())
+            async with asyncio.timeout(left) as limit:
                 parts = await asyncio.gather(*(asyncio.wrap_future(each.future) for each in requests))
         except BaseException as error:
             self._queue.withdraw(requests)
@@ -271,9 +312,10 @@ class SharedLookups:
     def _answer(self, requests: Sequence[_Request]) -> None:
         """Answers requests of one kind by one read, or separately if one of them causes an error."""
         records = [record for request in requests for record in request.records]
-        index, method, query, most = requests[0].kind
-        if most is not None:
-            index = index.listing(min(most, IDS_LIMIT), most)
+        index, method, query, stage = requests[0].kind
+        if stage.near_limit is not None and len(records) > 1:  # one is read alone as it is
+            most = stage.near_limit
+            index = index.listing(min(most, IDS_LIMIT), most, stage.deferred)
         try:
             answers = iter(getattr(index, method)(records, query))
         except Exception as error:
@@ -289,10 +331,33 @@ class SharedLookups:
             request.future.set_result(list(islice(answers, len(request.records))))
 
 
-def _parts(records: Sequence[object], most: int) -> Iterator[tuple[Sequence[object], int]]:
-    """Parts of records, each with its characters: at most `most` records and LARGEST_TEXTS characters, or one
-    longer text. One part if there are none."""
-    sizes = [len(each) if isinstance(each, str) else 0 for each in records]
+def _stages(most: int) -> Iterator[_Stage]:
+    """How answers of at most that many documents are found: what is near few in reads of many lookups, and
+    what is near many in smaller reads, and in the end by itself."""
+    for near_limit, weight in ((FOLLOWED_TOGETHER, None), (FOLLOWED_BY_FEW, LARGEST_TEXTS // FEW)):
+        if near_limit < most:
+            yield _Stage(near_limit, "all", weight)
+        else:
+            yield _Stage(most, "unmatched", weight)
+            break
+    yield _ALONE
+
+
+def _nearest(lookup: Lookup, most: int) -> Lookup:
+    if len(lookup.matches) <= most:
+        return lookup
+    return replace(lookup, matches=lookup.matches[:most], truncated=True)
+
+
+def _parts(
+    records: Sequence[object], most: int, weight_of_each: int | None
+) -> Iterator[tuple[Sequence[object], int]]:
+    """Parts of records, each with its weight, by default its characters: at most `most` records that weigh
+    LARGEST_TEXTS, or one longer text. One part if there are none."""
+    sizes = [
+        weight_of_each if weight_of_each is not None else len(each) if isinstance(each, str) else 0
+        for each in records
+    ]
     start, weight = 0, 0
     for place, size in enumerate(sizes):
         if place > start and (place - start == most or weight + size > LARGEST_TEXTS):

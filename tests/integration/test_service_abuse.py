@@ -989,6 +989,37 @@ def test_many_variants_of_a_text_are_followed_up_to_what_an_answer_holds(tmp_pat
         assert max(match.distance for match in few) <= sorted(match.distance for match in every)[64]
 
 
+def test_single_texts_that_are_near_many_are_not_followed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were joined to one read: 64 near 100,000 took minutes and 1.6 GB, and all others waited."""
+    monkeypatch.setattr("simhbase.online.shared.FOLLOWED_TOGETHER", 40)
+    monkeypatch.setattr("simhbase.online.shared.FOLLOWED_BY_FEW", 150)
+    followed = list[int]()
+    match, light = Reader.matches, texts(1, seed=9)[0]
+
+    def matches(self: Reader, fingerprints: Any, led: Any, *arguments: Any) -> Any:
+        followed.append(len(led))
+        return match(self, fingerprints, led, *arguments)
+
+    variants = [f"{ONE} {number} {number}" for number in range(600)]
+    with simhbase.open("memory:", create="default") as index:
+        index.add([simhbase.Document(f"v{number}", text) for number, text in enumerate(variants)])
+        index.add([simhbase.Document(f"d{number}", light) for number in range(300)])
+        asked = [ONE, light, texts(1, seed=10)[0], *variants[:30]]
+        whole = [index.find(text) for text in asked]
+        ids = ["v0", "d0", "v1", "d1"]
+        near = index.find_ids(ids)
+        monkeypatch.setattr(Reader, "matches", matches)
+
+        async def all_at_once(shared: SharedLookups) -> list[simhbase.Lookup]:
+            found = [shared.afind_many([text], near_limit=100_000) for text in asked]
+            found += [shared.afind_ids([each], near_limit=100_000) for each in ids]
+            return [lookup for (lookup,) in await asyncio.gather(*found)]
+
+        with SharedLookups(index) as shared:
+            assert asyncio.run(all_at_once(shared)) == [*whole, *near]
+    assert max(followed) <= len([*asked, *ids]) * 40
+
+
 def seconds_of_processor(service: Service) -> float:
     fields = Path(f"/proc/{service.process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
