@@ -140,7 +140,8 @@ def test_vacuum_removes_the_rows_of_documents_that_are_gone(index):
     report = Vacuum(index.store, index.profile.index_scheme, clock=lambda: late).run()
     assert report.refused_claims == 3
     assert met(index, "o").count == 1
-    later(index, MINUTE)  # HBase hides what is not later than a row that was removed, which was up to 1 s ahead
+    # HBase hides what is not later than a row that was removed, which was up to 1 s ahead.
+    later(index, MINUTE)
     index.claim("a", BRIDGE)
     assert met(index) == Met(0)
 
