@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import orjson
@@ -82,11 +82,14 @@ def _integer(digits: str) -> int | str:
 
 
 class _WithRepeats(dict[str, Any]):
-    """An object with several values under a name, of which it holds the last."""
+    """An object with several values under a name, of which it holds the last. A line may have a million."""
+
+    __slots__ = ("repeated",)
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        self.repeated = {name for name, count in Counter(name for name, _ in pairs).items() if count > 1}
+        names = sorted(name for name, _ in pairs)
+        self.repeated = tuple(name for name, following in pairwise(names) if name == following)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from simhbase.errors import UsageError
 
-_ADDRESS = re.compile(r"\[[^]]*\]")  # of IPv6
+_ADDRESS = re.compile(r"\[[^][]*\]")  # of IPv6
 _PORT = re.compile(r":\d+(?=,|$)")
 # As an option, in a fragment, or within the value of another option; not passfile and require_auth of libpq.
 _NAME = (

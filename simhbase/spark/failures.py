@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from simhbase import errors
 from simhbase.errors import SimhbaseError
 
-_RAISED = re.compile(r"^\s*(?:simhbase\.[\w.]+\.)(\w+): (.+)$", re.MULTILINE)
+_RAISED = re.compile(r"^[ \t]*(?:simhbase\.[\w.]+\.)(\w+): (.+)$", re.MULTILINE)
 _CAUSE = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)): (.+)$", re.MULTILINE)
 _GUARD = re.compile(r"RuntimeError: (the executor on .+)")
 # PySpark 3.5 says (3, 9), or 3.9; 4 has colons.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import re
+import tracemalloc
 from itertools import chain
 
 import pytest
 
+from simhbase.corpus.formats.encoding_detection import DetectedEncoding
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Reject
 from simhbase.corpus.sources import Sources
@@ -304,3 +306,16 @@ def test_single_bytes_that_are_not_in_the_stated_encoding_are_counted_and_said(t
     assert texts[0].count("\ufffd") == 21
     said = "1 bytes or more of 1 page are not in the encoding stated, and are U+FFFD in the texts"
     assert notes == [f"{path}: {said}"]
+
+
+def test_a_long_text_takes_little_memory_to_look_at():
+    """80 bytes for each of its bytes: what a regular expression may go back to."""
+    data = b"a " * 1_000_000 + "啊".encode("gb18030")
+    tracemalloc.start()
+    try:
+        assert DetectedEncoding(print).converted(data) == data
+        DetectedEncoding(print).decide([data])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * len(data)

@@ -221,6 +221,18 @@ def test_messages_show_no_password_of_a_url_in_a_wrong_place(text, as_shown):
     assert without_passwords(text) == as_shown
 
 
+@pytest.mark.parametrize("part", ["[", "[a", "[]", ":1", "a@[", ":"])
+def test_a_place_of_a_url_takes_time_linear_in_its_length(part):
+    """Brackets that no other closes took 9 s in 80 kB."""
+
+    def seconds(size: int) -> float:
+        begun = process_time()
+        redacted("http://" + part * size)
+        return process_time() - begun
+
+    assert min(seconds(40_000) for _ in range(3)) < 8 * seconds(10_000) + 0.1
+
+
 def test_messages_are_searched_for_urls_in_linear_time():
     def seconds(text: str) -> float:
         begun = process_time()

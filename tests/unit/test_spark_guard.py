@@ -4,6 +4,7 @@ import platform
 import subprocess
 import sys
 from importlib.metadata import version
+from time import process_time
 
 import pytest
 from pyspark import cloudpickle
@@ -97,3 +98,10 @@ def test_failures_of_tasks_are_one_sentence(raised, kind, said):
         raise Failed(raised)
     with pytest.raises(ZeroDivisionError), raised_clearly():
         _ = 1 / 0
+
+
+def test_a_failure_of_many_empty_lines_takes_linear_time_to_read():
+    begun = process_time()
+    with pytest.raises(SimhbaseError), raised_clearly():
+        raise Failed("\n" * 40_000)
+    assert process_time() - begun < 1

@@ -23,7 +23,8 @@ DECIDING_LINES, DECIDING_BYTES = 1000, 1 << 20  # from the first text on that is
 _CERTAIN_CHARACTERS = 4  # valid by chance in UTF-8 once in thousands of texts of GB18030
 _LOOKED_AT = 1000  # characters of a text
 _HIGH = re.compile(rb"[\x80-\xff]")
-_GB2312 = re.compile(rb"(?:[\x00-\x7f]|[\xa1-\xf7][\xa1-\xfe])*")
+# Possessive: what it could go back to takes 80 bytes of memory for each character.
+_GB2312 = re.compile(rb"(?:[\x00-\x7f]++|[\xa1-\xf7][\xa1-\xfe])*+")
 _LETTERS = re.compile("[\u00c0-\u1fff\u2c00-\u2fff\u3041-\ufaff\U00020000-\U0003ffff]")
 # Nearly all letters of Chinese texts are common, and less than a third of those of texts in other encodings
 # that are read as GB18030. So a source must have more common letters than others, by a margin that chance

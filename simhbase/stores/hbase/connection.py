@@ -58,6 +58,8 @@ OUTAGE = re.compile(
     r"Zookeeper \w+ could not be completed|KeeperErrorCode = ConnectionLoss|MasterNotRunningException"
     r"|PleaseHoldException|MasterRegistryFetchException"
 )
+# An exception with its package, and the same again. Each name is looked at once, from its beginning.
+_REPEATED = re.compile(r"(?<![\w.])(?:[a-z]\w*\.)+([A-Z]\w*(?:Exception|Error): )(?:(?:[a-z]\w*\.)+\1)*")
 
 
 class CallRefused(CallFailed):
@@ -332,7 +334,7 @@ def _lost(gateway: Gateway, error: Exception) -> ConnectionLost:
 def _gist(text: str) -> str:
     """The first line of a Java stack trace, without package names and repeated exceptions."""
     line = text.partition("\n")[0].strip()
-    return re.sub(r"(?:[a-z]\w*\.)+([A-Z]\w*(?:Exception|Error): )(?:(?:[a-z]\w*\.)+\1)*", r"\1", line)
+    return _REPEATED.sub(r"\1", line)
 
 
 def _left(deadline: float) -> float:

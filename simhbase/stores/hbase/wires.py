@@ -207,6 +207,6 @@ class _Unclosed(io.BufferedReader):
 def _gist(body: bytes) -> str:
     """The first line of an answer, or the title of a page."""
     text = body.decode(errors="replace").strip()
-    title = re.search(r"<title>(.*?)</title>", text, re.DOTALL)
-    line = title[1] if title else text.partition("\n")[0]
+    title, end, _ = text.partition("<title>")[2].partition("</title>")
+    line = title if end else text.partition("\n")[0]
     return f": {line[:_SHOWN_CHARACTERS]}" if line else ""
