@@ -464,6 +464,12 @@ def test_errors_have_the_exit_codes_of_other_stores(
     path = documents(tmp_path / "news.jsonl", texts(2))
     exit_code, said = code(other, "load", str(path))
     assert (exit_code, "permission denied" in said) == (1, True)
+    # Rows that a policy hides were missing from answers, or were lost ones, which a repair removes.
+    for table in ("index", "documents"):
+        postgresql.sql(f"ALTER TABLE integration.{table} ENABLE ROW LEVEL SECURITY")
+        exit_code, said = code(other, "list" if table == "documents" else "check")
+        assert (exit_code, "row-level security" in said) == (1, True)
+        postgresql.sql(f"ALTER TABLE integration.{table} DISABLE ROW LEVEL SECURITY")
     postgresql.sql("ALTER ROLE other CONNECTION LIMIT 0")
     assert code(f"{other}&timeout=1")[0] == 11
     postgresql.sql("ALTER ROLE other CONNECTION LIMIT -1")

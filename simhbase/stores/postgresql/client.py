@@ -234,6 +234,8 @@ def settings(address: Address, access: Access, process: int) -> str:
     values = {
         # All names without a schema are the system's.
         "search_path": "pg_catalog, pg_temp",
+        # Rows that a policy hides would be missing from answers, or taken for lost: an error instead.
+        "row_security": "off",
         "lock_timeout": f"{address.timeout * 1000:.0f}ms",
         # A statement that takes long is waited for.
         "statement_timeout": "0",
