@@ -118,6 +118,30 @@ def test_a_port_is_no_password(url):
     assert postgresql.parse(url).server["dbname"] == "news"
 
 
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("redis://h?prefix=a&prefix=b", "prefix is given twice"),
+        ("postgresql://h/d?schema=a&timeout=1&schema=b", "schema is given twice"),
+        ("redis://db..org", "'db..org' is not the name of a host"),
+        ("postgresql://db..org/d", "'db..org' is not the name of a host"),
+        ("postgresql://a,db..org/d", "'db..org' is not the name of a host"),
+        (f"hbase://{'h' * 64}:9090/p", "'hhh.*' is not the name of a host"),
+        ("hbase://h:9090/p?thrift2=db..org:9091", "thrift2=db..org:9091 is not a port"),
+    ],
+)
+def test_a_host_without_a_name_and_an_option_given_twice_are_refused(url, reason):
+    """The last option counted. Redis said that others had written to the keys of this store."""
+    with pytest.raises(UsageError, match=reason):
+        open_store(url, "read")
+
+
+def test_hosts_may_be_folders_and_end_with_a_dot():
+    assert postgresql.parse("postgresql:///d?host=/run/../tmp,@x..y,db.org.").server["dbname"] == "d"
+    assert redis.parse("redis://db.org.").host == "db.org."
+    assert redis.parse("redis://[::1]").host == "::1"
+
+
 def test_a_port_of_redis_is_no_password():
     refuse_secret("redis://me@host:6379/3", "REDISCLI_AUTH")
     assert redis.parse("redis://me@host:6379/3").port == 6379

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 from simhbase.errors import UsageError
 from simhbase.model.urls import redacted
 from simhbase.stores.hbase.schema import DEFAULT_NAMESPACE, DEFAULT_PREFIX
+from simhbase.stores.options import require_host_name
 
 FORM = "hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?thrift2=PORT&connections=8&timeout=60"
 DEFAULT_PORT = 9090
@@ -147,6 +148,7 @@ def _gateway(text: str) -> Gateway:
     found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:@\[\]]+))(?::(\d{1,5}))?", text)
     if not found:
         raise ValueError(f"{text!r} is not HOST:PORT")
+    require_host_name(found[2] or "")
     port = int(found[3]) if found[3] else DEFAULT_PORT
     if not 1 <= port <= MOST_PORTS:
         raise ValueError(f"{text!r} is not HOST:PORT with a port from 1 to {MOST_PORTS}")

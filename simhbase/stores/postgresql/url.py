@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -17,6 +17,8 @@ from simhbase.model.urls import redacted
 from simhbase.stores.options import (
     DEFAULT_CONNECTIONS,
     DEFAULT_TIMEOUT,
+    options_of,
+    require_host_name,
     take_connections,
     take_timeout,
 )
@@ -62,7 +64,7 @@ def parse(url: str) -> Address:
     """Parse a URL; options that are not named here are libpq's. Raises UsageError naming the invalid part."""
     head, _, query = url.partition("?")
     # As libpq reads it, to which "+" is no space.
-    options = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True))
+    options = options_of(url, query.replace("+", "%2B"))
     if own := _OWN.search(options.get("options", "")):  # PostgreSQL has no such names: it may be anything
         raise UsageError(
             f"options= in the URL sets {own[1]}, whose value may be secret, and URLs are shown in messages, "
@@ -105,6 +107,12 @@ def _wrong_value(server: dict[str, Any]) -> str | None:
         if not re.fullmatch("-?[0-9]+", str(server.get(name, "0"))):
             return f"{name}={server[name]} is not a number"
     named = server.get("host") or server.get("hostaddr")
+    for host in str(named or "").split(","):
+        if not host.startswith(("/", "@")):  # a folder of sockets
+            try:
+                require_host_name(host)
+            except ValueError as error:
+                return str(error)
     nowhere = {"host": _NO_SERVER, "port": "1"}  # instead of those of its variables
     if named:  # as many as there are ports
         nowhere = {"host": ",".join([_NO_SERVER] * len(named.split(",")))}

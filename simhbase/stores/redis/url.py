@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from simhbase.errors import UsageError
 from simhbase.model.urls import redacted
 from simhbase.stores.options import (
     DEFAULT_CONNECTIONS,
     DEFAULT_TIMEOUT,
+    options_of,
+    require_host_name,
     take_connections,
     take_file,
     take_number,
@@ -51,10 +53,11 @@ class Address:
 def parse(url: str) -> Address:
     """Parse a URL. Raises UsageError naming the invalid part."""
     head, _, query = url.partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
+    options = options_of(url, query)
     try:
         parts = urlsplit(head)
         host, port = parts.hostname, parts.port or DEFAULT_PORT
+        require_host_name(host or "")
     except ValueError as error:
         raise UsageError(f"no store {redacted(url)!r}: {error}; the form is {FORM}") from error
     path = parts.path.strip("/")
