@@ -65,6 +65,8 @@ class Service:
         self._claims = Calls(limits.threads, limits.waiting, limits.seconds)
         self._comparing = Calls(limits.comparing_threads, limits.comparing_waiting, limits.seconds)
         self._grouping = Calls(1, limits.comparing_waiting, limits.seconds)
+        # A page reads up to 50,000 rows, and a server of one thread answers nobody else meanwhile (Redis).
+        self._listing = Calls(limits.listing_threads, limits.waiting, limits.seconds)
         self._checks = Calls(1, 1, READY_SECONDS)
         self.decoding = Calls(1, limits.waiting, limits.seconds)  # of large bodies
         self._ready: tuple[float, asyncio.Task[None]] | None = None  # monotonic time of its start
@@ -98,6 +100,7 @@ class Service:
             self._calls,
             self._comparing,
             self._grouping,
+            self._listing,
             self._checks,
             self.decoding,
         ):
@@ -153,7 +156,7 @@ class Service:
         """Returns the stored documents, a page at a time, in no particular order. For the next page, send
         `after` of the answer; it is null at the end."""
         query = _time(given.since), given.tags, given.after, given.limit
-        page = await self._calls.run(self._index.stored_page, *query)
+        page = await self._listing.run(self._index.stored_page, *query)
         number = fitting(page.documents, self._limits.answer_bytes)
         if number == len(page.documents):
             return page
@@ -276,7 +279,8 @@ class Service:
             "calls_pending": self._calls.pending
             + len(self._claims_since)
             + self._comparing.pending
-            + self._grouping.pending,
+            + self._grouping.pending
+            + self._listing.pending,
             "lookups_waiting": self._lookups.waiting,
             "oldest_claim_seconds": time.monotonic() - min(since) if since else 0.0,
         }

@@ -24,8 +24,8 @@ class Limits:
     groups are asked for; seconds: time limit of an answer; receive_seconds: time limit for receiving a
     request, and for a client to read some of an answer; header_bytes: maximum size of request line and
     headers; threads: concurrent store calls; waiting: calls waiting for a thread, beyond which requests are
-    refused; comparing_threads, comparing_waiting: the same for compare and explain; connections: open
-    connections, beyond which new ones are closed.
+    refused; comparing_threads, comparing_waiting: the same for compare and explain; listing_threads:
+    concurrent pages of documents; connections: open connections, beyond which new ones are closed.
     """
 
     body_bytes: int = 16 * MIB
@@ -44,6 +44,7 @@ class Limits:
     comparing_bytes: int = MIB
     comparing_threads: int = 2
     comparing_waiting: int = 32
+    listing_threads: int = 2
     connections: int = 4096
 
 

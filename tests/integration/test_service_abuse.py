@@ -29,7 +29,12 @@ import pytest
 
 import simhbase
 from simhbase.index.reader import Reader
+from simhbase.model.stored import StoredPage
+from simhbase.online.asked import StoredRequest
 from simhbase.online.connection import PIPELINED
+from simhbase.online.metrics import ServiceMetrics
+from simhbase.online.service import Service as OnlineService
+from simhbase.online.settings import Settings
 from simhbase.online.shared import SharedLookups
 from tests.command_line import environment, run, run_alone, texts
 from tests.examples import ROOT
@@ -1018,6 +1023,32 @@ def test_single_texts_that_are_near_many_are_not_followed_together(monkeypatch: 
         with SharedLookups(index) as shared:
             assert asyncio.run(all_at_once(shared)) == [*whole, *near]
     assert max(followed) <= len([*asked, *ids]) * 40
+
+
+def test_pages_of_documents_are_read_by_few_threads() -> None:
+    """40 clients that paged through Redis by a tag that none had kept it busy: others waited for 5 s."""
+    running = most = 0
+    lock = threading.Lock()
+
+    def stored_page(*query: object) -> StoredPage:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.02)
+        with lock:
+            running -= 1
+        return StoredPage((), None)
+
+    async def ask(service: OnlineService) -> None:
+        async with service.lifespan(None):
+            await asyncio.gather(*(service.stored(StoredRequest()) for _ in range(20)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        index = simhbase.open("memory:", create="default")
+        patch.setattr(index, "stored_page", stored_page)
+        asyncio.run(ask(OnlineService(index, Settings("memory:"), ServiceMetrics())))
+    assert most == 2
 
 
 def seconds_of_processor(service: Service) -> float:
