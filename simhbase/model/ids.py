@@ -9,6 +9,8 @@ from uuid import UUID
 from simhbase.errors import BadInput
 
 IDS_ARE = "ids are texts, whole numbers or UUIDs"
+_MOST_DIGITS = 4300  # that Python writes
+_TOO_LONG = f"the id is a number of more than {_MOST_DIGITS:,} digits"
 
 
 def id_of(value: Any) -> str:
@@ -16,12 +18,21 @@ def id_of(value: Any) -> str:
     if isinstance(value, str | UUID):
         return str(value)  # NumPy has its own
     if is_integer(value):
-        return str(value.__index__())
+        return _digits(value.__index__())
     if not may_be_id(value) or not _is_whole(value):
         raise BadInput(f"the id is {value!r:.80}: {IDS_ARE}")
     if not isinstance(value, Decimal) and value + 1 == value:
         raise BadInput(f"the id is {value!r}: its type does not hold all digits of such numbers")
-    return str(int(value))
+    if isinstance(value, Decimal) and value.adjusted() >= _MOST_DIGITS:  # making it an integer may take hours
+        raise BadInput(_TOO_LONG)
+    return _digits(int(value))
+
+
+def _digits(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError as error:
+        raise BadInput(_TOO_LONG) from error
 
 
 def may_be_id(value: object) -> bool:

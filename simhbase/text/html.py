@@ -76,8 +76,8 @@ def extract_html(html: str | bytes, encoding: str | None = None) -> Page:
     the page declares or looks like; invalid bytes become U+FFFD. Broken markup is parsed as in browsers.
     Raises BadInput for a tag with more than 1,000 attributes, for more than 10,000 attributes of all <html>
     and <body> tags or options of lists, and without the packages of the extra `web`;
-    MemoryError if the process may not have the memory for it. A page of 32 KiB may take 3 GB: read those of
-    strangers in a process whose memory is limited.
+    MemoryError if the process may not have the memory for it. A page of 32 KiB may take 3 GB, and one of
+    512 KiB a minute: read those of strangers in a process whose memory and time are limited.
     """
     try:
         from resiliparse.extract.html2text import extract_plain_text

@@ -330,6 +330,16 @@ def test_whole_numbers_of_any_type_and_uuids_are_ids(index: Index, given: Any, n
     assert list(index) == [name]
 
 
+@pytest.mark.parametrize("make", [lambda: 10**5000, lambda: -Decimal(10**5000), lambda: Decimal("1e999999")])
+def test_a_number_of_too_many_digits_is_no_id(index: Index, make: Callable[[], Any]) -> None:
+    """Python does not write it, or takes hours."""
+    report = index.add([(make(), BUDGET), ("a", BUDGET)])
+    assert [each.reason for each in report.rejected] == [
+        "row 0: the id is a number of more than 4,300 digits"
+    ]
+    assert list(index) == ["a"]
+
+
 @pytest.mark.parametrize("given", [2.0**53, np.float32(2**24), 1e300, float("inf"), Decimal("sNaN"), b"a"])
 def test_numbers_that_may_have_lost_digits_are_no_ids(index: Index, given: Any) -> None:
     assert "the id is" in index.add([(given, BUDGET)]).rejected[0].reason

@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from simhbase.corpus.formats import parquet as parquet_input
+from simhbase.corpus.formats import parquet_sizes
 from simhbase.corpus.formats.parquet import most_bytes, parquet_records, require_plausible
-from simhbase.corpus.formats.parquet_sizes import Chunk, Page, chunks, pages
+from simhbase.corpus.formats.parquet_sizes import Chunk, Page, chunks, pages, require_small_footer
 from simhbase.corpus.record import InputOptions, Raw, Record, Reject, Source, SourceReject
 from simhbase.corpus.sources import Sources
 from tests import thrift
@@ -536,6 +537,59 @@ def test_columns_that_overlap_are_not_read_again_and_again(tmp_path):
     with_footer(path, repeat)
     ((_, _, reason),) = rejects(read(path))
     assert reason.endswith("it cannot be read (its columns overlap)")
+
+
+WITHOUT_PLACE = (thrift.LIST, (thrift.STRUCT, [{}] * 100_000))
+
+
+def columns_without_places(footer: thrift.Struct) -> None:
+    for group in groups_of(footer):
+        group[1] = WITHOUT_PLACE
+
+
+def many_columns(footer: thrift.Struct) -> None:
+    footer[2] = WITHOUT_PLACE
+
+
+def many_groups_elsewhere(footer: thrift.Struct) -> None:
+    footer[100] = WITHOUT_PLACE
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (columns_without_places, "its footer cannot be read"),
+        (many_columns, "it has more than 65,536 columns"),
+    ],
+)
+def test_a_footer_is_looked_at_before_it_takes_memory(tmp_path, monkeypatch, change, said):
+    """Of 11 MB whose columns have no places, pyarrow made 3 GB."""
+    path = table(tmp_path / "x.parquet", A)
+    with_footer(path, change)
+    monkeypatch.setattr(parquet, "ParquetFile", lambda *_, **__: pytest.fail("it was read"))
+    ((_, _, reason),) = rejects(read(path))
+    assert said in reason
+
+
+def test_of_what_a_footer_has_beside_its_columns_nothing_is_kept(tmp_path):
+    path = table(tmp_path / "x.parquet", A)
+    with_footer(path, many_groups_elsewhere)
+    with path.open("rb", buffering=0) as file:
+        tracemalloc.start()
+        try:
+            require_small_footer(file)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 1 << 20  # it was 72 bytes for each byte
+
+
+def test_a_footer_that_is_too_large_is_not_read(tmp_path, monkeypatch):
+    """A web server may say that it has gigabytes."""
+    path = table(tmp_path / "x.parquet", A)
+    monkeypatch.setattr(parquet_sizes, "FOOTER_BYTES", 100)
+    ((_, _, reason),) = rejects(read(path))
+    assert "at most 100 are read" in reason
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal
 from simhbase.corpus.fields import listed, with_field
 from simhbase.corpus.formats.arrow_sizes import Message, blocks, message_at
 from simhbase.corpus.formats.encoding_detection import DetectedEncoding
-from simhbase.corpus.formats.parquet_sizes import Chunk, Page, chunks, pages
+from simhbase.corpus.formats.parquet_sizes import Chunk, Page, chunks, pages, require_small_footer
 from simhbase.corpus.formats.row_sizes import MOST_ROWS, PART_BYTES, parts, row_sizes
 from simhbase.corpus.formats.rows import distinct_names
 from simhbase.corpus.outputs.files import json_line
@@ -84,6 +84,7 @@ def _opened(file: RawIOBase, options: InputOptions) -> _Parquet | _ArrowFile:
     file.seek(0)
     if not head.startswith(MAGIC):
         return _ArrowFile(file, most_bytes, is_stream=head.startswith(_ARROW_STREAM))
+    require_small_footer(file)
     opened = partial(
         ParquetFile, file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
     )

@@ -8,8 +8,9 @@ page that is not looked at may take any memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from errno import EFBIG
 from io import SEEK_END, RawIOBase
 from itertools import chain
 from typing import Any, NamedTuple
@@ -30,9 +31,22 @@ _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID
 )
 _INTEGERS = {4: 16, 5: 32, 6: 64}  # their bits, which readers keep of longer ones
 _VARINT_BYTES = 10
-_ROW_GROUPS, _COLUMNS, _COLUMN, _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 4, 1, 3, 7, 9, 11
+FOOTER_BYTES, MOST_COLUMNS = 64 << 20, 1 << 16
+_SCHEMA, _ROW_GROUPS, _COLUMNS, _COLUMN, _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 2, 4, 1, 3, 7, 9, 11
 _KIND, _PAGE_UNPACKED, _PAGE_PACKED, _VALUES = 1, 2, 3, 1
 _OF_KIND = {0: 5, 2: 7, 3: 8}  # the field of a header that tells more: data, dictionary, data of version 2
+# What is kept of structs, by the numbers of fields; of lists of others only their lengths are.
+_Kept = Mapping[int, Any]
+_OF_FOOTER: _Kept = {
+    _SCHEMA: {},
+    _ROW_GROUPS: {_COLUMNS: {_COLUMN: {_PACKED: {}, _DATA_PAGE: {}, _DICTIONARY_PAGE: {}}}},
+}
+_OF_PAGE: _Kept = {
+    _KIND: {},
+    _PAGE_UNPACKED: {},
+    _PAGE_PACKED: {},
+    **{each: {_VALUES: {}} for each in _OF_KIND.values()},
+}
 _DICTIONARY = 2
 _HEADER_BYTES = (256, 64 << 10, 16 << 20)  # it may have the least and the greatest value
 _HEADER_VALUES = 1000  # those that are known have 40
@@ -62,13 +76,7 @@ class Page(NamedTuple):
 def chunks(file: RawIOBase, columns: Sequence[tuple[str, bool]], groups: int) -> list[list[Chunk]]:
     """The columns of each group of rows. columns: of each its name and whether a value is a row; groups:
     their number. Raises OSError for a footer that tells otherwise, and if columns overlap."""
-    size = file.seek(0, SEEK_END)
-    try:
-        places = [
-            [_place(column[_COLUMN]) for column in group[_COLUMNS]] for group in _row_groups(file, size)
-        ]
-    except _DAMAGE as error:
-        raise OSError("its footer cannot be read") from error
+    size, places = file.seek(0, SEEK_END), _places(file)
     if [len(each) for each in places] != [len(columns)] * groups:
         raise OSError("its footer tells otherwise where its columns are")
     if sum(end - begin for begin, end in chain(*places)) > size:  # they would be read again and again
@@ -79,13 +87,36 @@ def chunks(file: RawIOBase, columns: Sequence[tuple[str, bool]], groups: int) ->
     ]
 
 
-def _row_groups(file: RawIOBase, size: int) -> list[Any]:
-    end = size - _MAGIC_BYTES - 4
+def require_small_footer(file: RawIOBase) -> None:
+    """Raise OSError for a footer that would take much more memory to read than it has bytes: one of 11 MB
+    whose columns have no places takes 3 GB."""
+    _places(file)
+    file.seek(0)
+
+
+def _places(file: RawIOBase) -> list[list[tuple[int, int]]]:
+    """Where the values of the columns of each group of rows begin and end."""
+    try:
+        footer = _Thrift(_footer(file)).struct(_OF_FOOTER)
+        if len(footer[_SCHEMA]) > MOST_COLUMNS:
+            raise OSError(EFBIG, f"it has more than {MOST_COLUMNS:,} columns")
+        return [
+            [_place(column[_COLUMN]) for column in group[_COLUMNS]] for group in footer.get(_ROW_GROUPS, [])
+        ]
+    except _DAMAGE as error:
+        raise OSError("its footer cannot be read") from error
+
+
+def _footer(file: RawIOBase) -> bytes:
+    end = max(file.seek(0, SEEK_END) - _MAGIC_BYTES - 4, 0)
     file.seek(end)
-    begin = end - int.from_bytes(file.read(4) or b"", "little")
-    file.seek(begin)
-    found: list[Any] = _Thrift(file.read(end - begin) or b"").struct().get(_ROW_GROUPS, [])
-    return found
+    size = int.from_bytes(file.read(4) or b"", "little")
+    if size > end:
+        raise LookupError(size)
+    if size > FOOTER_BYTES:
+        raise OSError(EFBIG, f"its footer has {size:,} bytes, at most {FOOTER_BYTES:,} are read")
+    file.seek(end - size)
+    return file.read(size) or b""
 
 
 def _place(column: dict[int, Any]) -> tuple[int, int]:
@@ -116,7 +147,7 @@ def _page_at(file: RawIOBase, place: int) -> tuple[Page, int] | None:
         file.seek(place)
         header = _Thrift(file.read(most) or b"", _HEADER_VALUES)
         try:
-            fields = header.struct()
+            fields = header.struct(_OF_PAGE)
         except IndexError:  # it is longer
             continue
         except _DAMAGE:
@@ -146,17 +177,21 @@ class _Thrift:
     most: int = 1 << 62
     place: int = 0
 
-    def struct(self) -> dict[int, Any]:
-        fields, number = dict[int, Any](), 0
+    def struct(self, kept: _Kept) -> dict[int, Any]:
+        """Those of its fields that are kept."""
+        fields, number, seen = dict[int, Any](), 0, set[int]()
         while (head := self._byte()) != _STOP:
             number = number + (head >> 4) if head >> 4 else self._integer(16)
             kind = head & 15
-            if number in fields:
+            if number in seen:
                 raise OSError("a field is there twice")
-            fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
+            seen.add(number)
+            value = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, kept.get(number, {}))
+            if number in kept:
+                fields[number] = value
         return fields
 
-    def _value(self, kind: int) -> Any:
+    def _value(self, kind: int, kept: _Kept) -> Any:
         self.most -= 1
         if self.most < 0:
             raise OSError("a header has more values than those of Parquet")
@@ -167,13 +202,20 @@ class _Thrift:
         if kind in (_LIST, _SET):
             head = self._byte()
             count = head >> 4 if head >> 4 < 15 else self._size()
-            return [self._value(head & 15) for _ in range(count)]
+            if kept:
+                return [self._value(head & 15, kept) for _ in range(count)]
+            for _ in range(count):
+                self._value(head & 15, kept)
+            return range(count)
         if kind == _MAP:
             count = self._size()
             kinds = self._byte() if count else 0
-            return [(self._value(kinds >> 4), self._value(kinds & 15)) for _ in range(count)]
+            for _ in range(count):
+                self._value(kinds >> 4, {})
+                self._value(kinds & 15, {})
+            return None
         if kind == _STRUCT:
-            return self.struct()
+            return self.struct(kept)
         if kind in (_DOUBLE, _UUID):
             return self._bytes(8 if kind == _DOUBLE else 16)
         if kind in (_TRUE, _FALSE, _BYTE):  # in a list a byte, too
