@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, SSLError
+from urllib3.exceptions import TimeoutError as RequestTimeout
 
 from simhbase.errors import (
     AccessDenied,
@@ -66,6 +67,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 CONNECT_SECONDS = 5.0
 MOST_SAID = 2_000  # characters of what a service says that are repeated
 MOST_WARNINGS = 10  # of an answer that are passed on
+SENT_BYTES = 1 << 14  # of a body that have to be taken within CONNECT_SECONDS
 PART_BYTES, MOST_BYTES = 1 << 20, 1 << 28  # that are read at once, and of a whole answer
 MOST_EMPTY = 100_000  # pages without documents, one after the other: of five billion stored ones
 CONNECTIONS = 32  # idle connections to keep
@@ -414,11 +416,13 @@ class Client:
         if self._process != os.getpid():
             self._begin()
         left = max(0.001, deadline - time.monotonic())
-        headers = self._headers if body is None else self._headers | {"Content-Type": "application/json"}
+        headers = self._headers
+        if body is not None:
+            headers = headers | {"Content-Type": "application/json", "Content-Length": str(len(body))}
         found = self._pool.urlopen(
             method,
             self._path + path,
-            body,
+            body and _parts(body, deadline),
             headers,
             retries=False,
             redirect=False,
@@ -488,6 +492,15 @@ class _HttpConnection(HTTPConnection):
 
 class _HttpsConnection(HTTPSConnection):
     response_class = ResponseInTime
+
+
+def _parts(body: bytes, deadline: float) -> Iterator[bytes]:
+    """A body in parts, each of which urllib3 sends within the time for a connection: on a slow network a whole
+    one would need longer. Raises HTTPError at the deadline."""
+    for start in range(0, len(body), SENT_BYTES):
+        if time.monotonic() >= deadline:
+            raise RequestTimeout("the request was not sent in time")
+        yield body[start : start + SENT_BYTES]
 
 
 def _usable(rows: Iterable[GivenRow]) -> list[Document]:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain, count, cycle, repeat
@@ -401,6 +401,37 @@ def test_headers_that_drip_are_not_waited_for(status: bytes) -> None:
     with saying_bytes(chain([status], dripping())) as url, Client(url, timeout=0.5) as client, late:
         client.status()
     assert time.monotonic() - begun < 5
+
+
+@contextmanager
+def taking_slowly(pause: float) -> Iterator[str]:
+    """A server that reads 64 kB of a request, again and again after this many seconds, and answers then."""
+
+    def serve(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(ConnectionError):
+            received = b""
+            while b"}" not in received[-1:]:
+                time.sleep(pause)
+                received = connection.recv(1 << 16)
+            body = b'{"profile": "0", "lookups": [], "warnings": []}'
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        threading.Thread(target=serve, args=[listening], daemon=True).start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("seconds", [30, 1])
+def test_a_long_request_has_all_of_its_time_to_be_sent(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simhbase.online.client.CONNECT_SECONDS", 0.5)
+    refused = pytest.raises(PermanentError, match="0 answers to 1")  # it was sent, and an answer came
+    late = pytest.raises(StoreUnreachable, match="the request was not sent in time")
+    with taking_slowly(0.02) as url, Client(url, timeout=seconds) as client, refused if seconds > 1 else late:
+        client.find_many(["a" * (8 << 20)])
 
 
 def test_a_compressed_answer_is_not_unpacked() -> None:
