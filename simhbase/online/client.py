@@ -495,8 +495,8 @@ class _HttpsConnection(HTTPSConnection):
 
 
 def _parts(body: bytes, deadline: float) -> Iterator[bytes]:
-    """A body in parts, each of which urllib3 sends within the time for a connection: on a slow network a whole
-    one would need longer. Raises HTTPError at the deadline."""
+    """A body in parts, each of which urllib3 sends within the time for a connection: a whole one would need
+    longer on a slow network. Raises HTTPError at the deadline."""
     for start in range(0, len(body), SENT_BYTES):
         if time.monotonic() >= deadline:
             raise RequestTimeout("the request was not sent in time")
