@@ -79,7 +79,9 @@ def parse(url: str) -> Address:
     try:
         server = conninfo_to_dict(f"{head}?{urlencode(options, quote_via=quote)}" if options else head)
     except ProgrammingError as error:
-        reason = _QUOTED.sub("", str(error).strip())
+        said = str(error).strip()
+        # Where the last character is no quote, each of many would be looked at to the end.
+        reason = _QUOTED.sub("", said) if said.endswith('"') else said
         raise UsageError(f"no store {redacted(url)!r}: {reason}; the form is {FORM}") from error
     for name in _FILES:
         # libpq would wait for the writer of a pipe. A name of no file is its own affair, such as "system".

@@ -35,7 +35,7 @@ _OPEN_FILES = 256  # at a time: a file that cannot be opened is noticed when it 
 _LEFT_OUT = ("LOCK", "LOG", "LOG.old", "OPTIONS-", "IDENTITY", "rocksdict-config.json", NOTE)
 
 _LATER = 1_000_000  # numbers of files: more than an empty database has
-_TEMPORARY = re.compile(r"\S*/simhbase-salvage-[^/]*/(\w+/)*")
+_TEMPORARY = re.compile(r"(?<!\S)\S*/simhbase-salvage-[^/]*/(\w+/)*")
 _Range = tuple[bytes, bytes | None]  # of keys: from one on until before another, None: the end
 
 # RocksDB takes the end of a log that is gone for one that was never written.
