@@ -170,7 +170,9 @@ class Index(AbstractContextManager["Index"]):
             claimer.close()
         self.store.close()
 
-    def listing(self, ids_limit: int, near_limit: int | None = None, deferred: Deferred = "none") -> Index:
+    def listing(
+        self, ids_limit: int, near_limit: int | None = None, deferred: Deferred = "unmatched"
+    ) -> Index:
         """Return this index with other limits: see Reader."""
         other = copy(self)
         other._reader = replace(self._reader, ids_limit=ids_limit, near_limit=near_limit, deferred=deferred)

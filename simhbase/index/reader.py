@@ -51,7 +51,6 @@ IDS_LIMIT = 1_000
 LARGEST_LIMIT = 999_999_999  # of either: stores count rows in 32 bits
 LISTING_GROWTH = 8
 MOST_LISTED = 64  # times the limit: listing stops here if nothing wanted was found
-IN_FULL = 8  # texts of which all that is near is followed at once, as it may be hundreds of thousands
 CHUNK_ROWS = 1 << 20  # rows compared at once
 ALL_BITS = 64
 TOLD_AT_ONCE = 1 << 14  # fingerprints whose sketches are read at once
@@ -125,9 +124,9 @@ Listings = dict[int, list[tuple[str, bytes]]]  # ids and values of listings, by 
 _Pair = tuple[int, str, int, bytes]  # query, document id, fingerprint, sketch
 
 
-# What a reader with a `near_limit` leaves to its caller, as an Unfollowed, instead of following all: "none",
-# what is "unmatched" by the nearest, or "all" that has more near than the limit.
-Deferred = Literal["none", "unmatched", "all"]
+# What `find` of a reader with a `near_limit` leaves to its caller, as an Unfollowed: what is "unmatched" by
+# the nearest, or "all" that has more near than the limit.
+Deferred = Literal["unmatched", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +143,8 @@ class Reader:
     marked `truncated`. hidden: muted documents. Documents under a muted fingerprint are not read at all,
     those muted by id count towards the limits. besides: ids that `near` looks beyond: they are not listed.
     near_limit: maximum documents that `near` follows for a text, those of the nearest fingerprints; deferred:
-    what `find` does not follow further. of: what
-    ids begin with; others are not listed. record: called with the drawer rows that `find` reads.
+    what `find` leaves to its caller then. of: what ids begin with; others are not listed. record: called with
+    the drawer rows that `find` reads.
     """
 
     store: Store
@@ -157,7 +156,7 @@ class Reader:
     hidden: Hidden = NOTHING_HIDDEN
     besides: frozenset[str] = frozenset()
     near_limit: int | None = None
-    deferred: Deferred = "none"
+    deferred: Deferred = "unmatched"
     of: bytes = b""
     record: Callable[[DrawerRows], None] | None = None
 
@@ -177,12 +176,11 @@ class Reader:
     def find(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:
         """Find the documents near each of n texts. Raises UsageError for a query that cannot be answered."""
         asked = self.asked(query)
-        if len(fingerprints) == 1 and self.record is None:
+        if len(fingerprints) == 1 and self.record is None and self.near_limit is None:
             return [self.find_one(fingerprints.single, asked)]
         near = self.near(fingerprints, asked)
-        if self.near_limit is not None and self.deferred == "none":
-            self._follow_all(near, fingerprints, asked)
-        self._look_behind(near, fingerprints, asked)
+        if self.near_limit is None:
+            self._look_behind(near, fingerprints, asked)
         lookups = [
             (Unfollowed if self._defers(matches, cut=cut, beyond=beyond) else Lookup)(
                 Fingerprint(fingerprint), tuple(sorted(matches)), truncated or cut or beyond < inf
@@ -201,9 +199,11 @@ class Reader:
 
     def _defers(self, matches: Sequence[Match], *, cut: bool, beyond: float) -> bool:
         """True if a lookup is left to the caller. cut, beyond: as in Near."""
-        if self.deferred == "all":
-            return beyond < inf or (cut and self.ids_limit < IDS_LIMIT)
-        return self.deferred == "unmatched" and beyond < inf and not matches
+        if self.near_limit is None:
+            return False
+        if not matches:  # what was left out may match
+            return cut or beyond < inf
+        return self.deferred == "all" and (beyond < inf or (cut and self.ids_limit < IDS_LIMIT))
 
     def find_one(self, text: TextFingerprint, asked: Asked) -> Lookup:
         """Find the documents near one text. Lists more documents if none of those listed match, as all may
@@ -378,17 +378,6 @@ class Reader:
         if shared == ():
             return None
         return Match(distance, document, Fingerprint(fingerprint), similarity, shared)
-
-    def _follow_all(self, near: Near, fingerprints: FingerprintBatch, asked: Asked) -> None:
-        """Follows all near fingerprints of queries without a match, as those that were followed may be too
-        far by their sketches."""
-        again = [
-            query for query, beyond in enumerate(near.beyond) if beyond < inf and not near.matches[query]
-        ]
-        for some in (again[start : start + IN_FULL] for start in range(0, len(again), IN_FULL)):
-            more = replace(self, near_limit=None, metrics=None).near(fingerprints[some], asked)
-            for query, matches in zip(some, more.matches, strict=True):
-                near.matches[query] = sorted(matches)[: self.near_limit]
 
     def _look_behind(self, near: Near, fingerprints: FingerprintBatch, asked: Asked) -> None:
         """Lists more documents for truncated queries without a match, as all that were listed may have

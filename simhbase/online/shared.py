@@ -43,7 +43,7 @@ class _Stage(NamedTuple):
     a later stage; weight: of each of its lookups, None: by their texts."""
 
     near_limit: int | None
-    deferred: Deferred = "none"
+    deferred: Deferred = "unmatched"
     weight: int | None = None
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -121,6 +122,59 @@ def check_answers(
         expected = [[asked(index, question, values) for question in questions] for questions in threads]
         assert list(answers) == expected
         assert shared.waiting == 0
+
+
+CROWDS = dict(zip((1, 7, 8, 9, 40, 70), TEXTS[::4], strict=False))
+
+
+@pytest.fixture(scope="module", params=[False, True])
+def crowded(request: pytest.FixtureRequest) -> Iterator[Index]:
+    """Texts that are stored by several ids, each with variants; the last ones are tagged, others muted."""
+    with in_memory(profile=Profile(verify=request.param)) as made:
+        for size, text in CROWDS.items():
+            made.add([Document(f"{size}-{n:02}", text) for n in range(size - 1)])
+            made.add([Document(f"{size}-last", text, tags={"is": "last"})])
+            made.add([Document(f"{size}v{n:02}", f"{text} {n}", tags={"is": "other"}) for n in range(size)])
+        made.mute([f"40-{n:02}" for n in range(39)])
+        yield made
+
+
+@settings(max_examples=40)
+@given(
+    method=st.sampled_from(["find_texts", "find_ids"]),
+    records=st.lists(st.sampled_from([*CROWDS, None]), min_size=1, max_size=5),
+    tags=st.sampled_from([{}, {"is": "last"}, {"is": "other"}, {"is": "none"}]),
+    bounds=st.fixed_dictionaries(
+        {}, optional={"k": st.integers(0, 3), "since": st.sampled_from([timedelta(days=1), timedelta(0)])}
+    ),
+    together=st.booleans(),
+)
+def test_answers_in_stages_are_those_of_the_index(
+    crowded: Index,
+    method: str,
+    records: list[int | None],
+    tags: dict[str, str],
+    bounds: dict[str, Any],
+    together: bool,
+) -> None:
+    """What is left out at first, of a crowd or of one fingerprint, may have the tag, or not be muted."""
+    query = Query(tags=tags, **bounds)
+    if method == "find_texts":
+        look_up, asked_for = "afind_many", [CROWDS[each] if each else "" for each in records]
+    else:
+        look_up, asked_for = "afind_ids", [f"{each}-last" if each else "no" for each in records]
+
+    async def ask(shared: SharedLookups) -> list[Lookup]:
+        parts = [asked_for] if together else [[each] for each in asked_for]
+        questions = (getattr(shared, look_up)(part, query, near_limit=1 << 14) for part in parts)
+        return [lookup for answers in await asyncio.gather(*questions) for lookup in answers]
+
+    with (
+        mock.patch.object(shared_lookups, "FOLLOWED_TOGETHER", 8),
+        mock.patch.object(shared_lookups, "FOLLOWED_BY_FEW", 32),
+        SharedLookups(crowded) as shared,
+    ):
+        assert asyncio.run(ask(shared)) == getattr(crowded, method)(asked_for, query)
 
 
 @pytest.mark.hbase

@@ -21,7 +21,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import TextFingerprint
 from simhbase.fingerprint.sketches import pair_mismatches
 from simhbase.index.mute import Hidden
-from simhbase.index.reader import DRAWER_LIMIT, IN_FULL, LISTING_GROWTH, Asked, Near, Reader
+from simhbase.index.reader import DRAWER_LIMIT, LISTING_GROWTH, Asked, Near, Reader
 from simhbase.model.values import Fingerprint, Lookup, Match
 
 _FIRST_LISTING = 2  # documents of a near fingerprint to read first: the document itself and another
@@ -31,6 +31,7 @@ COMPARED_AT_ONCE = 256  # sketches of a crowd
 FOLLOWED = 2 * ALSO_AT  # documents of near fingerprints, of which sketches may reject some
 NEAREST = 64  # documents that are followed of each text at first: in a cluster one of them matches
 FOLLOWED_AT_ONCE = 1 << 18  # documents of several texts: some 200 MB at most
+IN_FULL = 8  # texts of which all that is near is followed at once, as it may be hundreds of thousands
 READ_TOGETHER = 64  # documents whose drawers are read in full at once; drawers may be long
 
 InFull = Callable[[list[int]], Sequence[list[Match]]]
