@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
+from multiprocessing.resource_tracker import ensure_running
 
 from simhbase.errors import PermanentError
 from simhbase.online.metrics import remove_gauges
@@ -17,32 +18,35 @@ from simhbase.process.logs import logger
 
 LOOKED_AT = 0.2  # seconds between looks at the processes
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds until another process follows one that died
+STOPPED = (0, -signal.SIGTERM)  # exit codes: the signal is raised again when requests are answered
 _CONTEXT = get_context("spawn")
 
 log = logger(__name__)
 
 
 def supervise(work: Callable[[], None], number: int, stop_seconds: float, metrics: str) -> None:
-    """Keep that many processes at work until SIGTERM or SIGINT, which they get, too.
+    """Keep that many processes at work until SIGTERM or SIGINT, when they get SIGTERM.
 
     One that dies is replaced after a pause, which grows while its successors die soon, as the store may be
     away. work: can be pickled; stop_seconds: after which processes that do not stop are killed; metrics:
-    folder of their metrics. Raises PermanentError if some were killed.
+    folder of their metrics. Raises PermanentError if some were killed, or gave up.
     """
     with _asked_to_stop() as signals:
         places = [_Place(work, metrics) for _ in range(number)]
         while not signals:
-            time.sleep(LOOKED_AT)
             for place in places:
                 place.fill()
+            time.sleep(LOOKED_AT)
         log.info("stopping %d processes", number)
-        for place in places:
+        working = [place for place in places if place.process.is_alive()]
+        for place in working:
             place.process.terminate()
         end = time.monotonic() + stop_seconds
-        killed = [place for place in places if not place.ends_by(end)]
-    if killed:
+        failed = [place for place in working if not place.ends_by(end)]
+    if failed:
         raise PermanentError(
-            f"{len(killed)} processes did not stop within {stop_seconds:g} s, and were killed"
+            f"{len(failed)} of {number} processes have abandoned calls of the store, or did not stop within "
+            f"{stop_seconds:g} s, and were killed"
         )
 
 
@@ -59,7 +63,13 @@ class _Place:
     def _start(self) -> None:
         self._begun, self._due = time.monotonic(), None
         self.process: BaseProcess = _CONTEXT.Process(target=_work, args=(self._work,))
-        self.process.start()
+        ensure_running()  # else `start` does it, and unblocks SIGINT
+        # Ctrl-C in a terminal is sent to all, also to those that are still importing.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def fill(self) -> None:
         """Start another process where one has died, after a pause."""
@@ -76,13 +86,12 @@ class _Place:
             self._start()
 
     def ends_by(self, end: float) -> bool:
-        """Wait for the end of the process, which is killed then. Returns False if it was."""
+        """Wait for the end of the process, which is killed then. Returns False unless it stopped."""
         self.process.join(max(0.0, end - time.monotonic()))
-        if not self.process.is_alive():
-            return True
-        self.process.kill()
-        self.process.join()
-        return False
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        return self.process.exitcode in STOPPED
 
 
 def _work(work: Callable[[], None]) -> None:

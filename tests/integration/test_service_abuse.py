@@ -320,7 +320,22 @@ def test_several_processes_stop_also_if_one_hangs(two: Service) -> None:
     begun = time.monotonic()
     assert two.stop() == 1
     assert time.monotonic() - begun < 1 + 15 + 5
-    assert "1 processes did not stop within 16 s, and were killed" in two.log_text()
+    assert "1 of 2 processes have abandoned calls of the store, or did not stop within 16 s" in two.log_text()
+
+
+def test_ctrl_c_while_processes_are_starting_is_no_error(tmp_path: Path) -> None:
+    """A terminal sends SIGINT to all: each wrote a traceback, and was said to have died."""
+    with serving(store_in(tmp_path), tmp_path, "--workers", 2, "--read-only") as service:
+        for each in workers_of(service):
+            os.kill(each, signal.SIGKILL)
+        await_workers(service, lambda now: not now)
+        await_workers(service, lambda now: len(now) == 2)  # which are importing now
+        for each in [*workers_of(service), service.process.pid]:
+            os.kill(each, signal.SIGINT)
+        assert service.process.wait(30) == 0
+        log = service.log_text()
+        assert "Traceback" not in log
+        assert log.count(" died with exit code ") == 2
 
 
 def test_processes_end_with_the_one_that_started_them(two: Service) -> None:
@@ -334,12 +349,14 @@ def test_processes_end_with_the_one_that_started_them(two: Service) -> None:
 
 
 @pytest.mark.redis
-def test_a_service_stops_also_if_its_store_hangs(redis: Redis, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_service_stops_also_if_its_store_hangs(redis: Redis, tmp_path: Path, workers: int) -> None:
     simhbase.open(redis.empty_store("hanging"), create=simhbase.Profile(verify=False)).close()
     with (
         Relay(("127.0.0.1", redis.port)) as relay,
-        serving(redis.through(relay, "hanging"), tmp_path, "--timeout", 1) as service,
+        serving(redis.through(relay, "hanging"), tmp_path, "--timeout", 1, "--workers", workers) as service,
     ):
+        assert service.post("/v1/find", {"text": ONE}).status == 200
         relay.hang()
         assert service.post("/v1/find", {"text": ONE}).code == "timed_out"
         begun = time.monotonic()
