@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from simhbase.online.failures import answer_to, request_id
+from simhbase.online.failures import answer_to, release, request_id
 from simhbase.online.settings import Settings
 from simhbase.process.logs import CONTROL, logger
 
@@ -88,7 +88,9 @@ class Around:
         except Exception as error:
             if status:
                 raise  # uvicorn logs it, and closes the connection
-            await answer_to(error, scope.get("is_stranger", False))(scope, receive, note_and_send)
+            response = answer_to(error, scope.get("is_stranger", False))
+            release(error)
+            await response(scope, receive, note_and_send)
         finally:
             self._note(scope, path, status, time.perf_counter() - start)
             request_id.reset(token)

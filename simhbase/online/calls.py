@@ -67,6 +67,8 @@ class Calls:
             finally:
                 with self._lock:
                     self._running.give_back(caller, 1)
+                # An error refers to this frame: with its future here, both would be kept, and what was given.
+                del begun, future, call
 
     def _begin(self) -> tuple[Hashable, tuple[Future[Any], Callable[[], Any]]] | None:
         with self._lock:

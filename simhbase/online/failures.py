@@ -83,6 +83,18 @@ def answer_to(error: Exception, is_stranger: bool) -> Response:
     return _failure(500, "internal", "internal error: see the service's log for this request id")
 
 
+def release(error: BaseException) -> None:
+    """Drops the traces of an error, and of those behind it. Their frames have what was given, such as a body,
+    and futures that have the error: all would be kept until Python looks for cycles."""
+    left, seen = [error], set[int]()
+    while left:
+        each = left.pop()
+        each.__traceback__ = None
+        seen.add(id(each))
+        behind = each.__cause__, each.__context__
+        left += [other for other in behind if other is not None and id(other) not in seen]
+
+
 def malformed(message: str) -> Response:
     """The answer to what is no request."""
     return _failure(400, CODES[400], message)
