@@ -18,6 +18,7 @@ mod mates;
 mod minhash;
 mod near;
 mod normal;
+mod parquet;
 mod pipeline;
 mod records;
 mod rows;
@@ -1249,6 +1250,20 @@ fn document_frequencies<'py>(
     Ok(found)
 }
 
+/// Of the footer of a Parquet file: the length of its schema, of each group of rows the number of its columns (uint32), and
+/// of each column where it begins and ends (int64). most: elements of all lists that are read. Raises ValueError for a
+/// damaged footer, and for more.
+#[pyfunction]
+fn parquet_footer<'py>(
+    py: Python<'py>,
+    footer: &Bound<'py, PyBytes>,
+    most: usize,
+) -> PyResult<(usize, Bound<'py, PyByteArray>, Bound<'py, PyByteArray>)> {
+    let data = footer.as_bytes();
+    let found = work(py, || parquet::Footer::read(data, most))?.map_err(PyValueError::new_err)?;
+    Ok((found.schema, array(py, &found.columns), array(py, &found.places)))
+}
+
 /// A sum over the normal forms and properties of all code points: that of the Unicode version in unicode.py.
 #[pyfunction]
 fn unicode_sum(py: Python<'_>) -> PyResult<u64> {
@@ -1281,6 +1296,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(near_in_memory, module)?)?;
     module.add_function(wrap_pyfunction!(keys_from, module)?)?;
     module.add_function(wrap_pyfunction!(rows_from, module)?)?;
+    module.add_function(wrap_pyfunction!(parquet_footer, module)?)?;
     module.add_function(wrap_pyfunction!(segments, module)?)?;
     module.add_function(wrap_pyfunction!(unicode_sum, module)?)
 }

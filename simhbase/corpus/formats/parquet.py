@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from errno import EFBIG
+from errno import EACCES, EFBIG
 from functools import partial
 from io import SEEK_END, RawIOBase
 from itertools import chain, count, islice, repeat
@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal
 from simhbase.corpus.fields import listed, with_field
 from simhbase.corpus.formats.arrow_sizes import Message, blocks, message_at
 from simhbase.corpus.formats.encoding_detection import DetectedEncoding
-from simhbase.corpus.formats.parquet_sizes import Chunk, Page, chunks, pages, require_small_footer
+from simhbase.corpus.formats.parquet_sizes import Chunk, Page, chunks, pages, small_footer
 from simhbase.corpus.formats.row_sizes import MOST_ROWS, PART_BYTES, parts, row_sizes
 from simhbase.corpus.formats.rows import distinct_names
 from simhbase.corpus.outputs.files import json_line
@@ -36,7 +36,7 @@ from simhbase.corpus.record import (
 from simhbase.errors import BadInput
 from simhbase.model.ids import IDS_ARE, id_of
 
-MAGIC, ARROW_MAGIC = b"PAR1", b"ARROW1"
+MAGIC, ARROW_MAGIC, _ENCRYPTED = b"PAR1", b"ARROW1", b"PARE"
 _ARROW_STREAM = b"\xff\xff\xff\xff"  # as data sets of Hugging Face
 MAGIC_BYTES = 16  # texts may begin with a magic word; bytes that they do not contain follow in a file
 BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do not contain
@@ -60,7 +60,7 @@ BUFFER_BYTES = 1 << 20  # read buffer of a column; without it, a whole row group
 
 def is_columnar(head: bytes) -> bool:
     """True if a file that begins like this is Parquet or Arrow. MAGIC_BYTES are enough."""
-    is_named = head.startswith((MAGIC, ARROW_MAGIC)) and BINARY.search(head[:MAGIC_BYTES])
+    is_named = head.startswith((MAGIC, ARROW_MAGIC, _ENCRYPTED)) and BINARY.search(head[:MAGIC_BYTES])
     return bool(is_named) or head.startswith(_ARROW_STREAM)
 
 
@@ -82,9 +82,11 @@ def _opened(file: RawIOBase, options: InputOptions) -> _Parquet | _ArrowFile:
     most_bytes = _most_bytes(options)
     head = file.read(MAGIC_BYTES) or b""
     file.seek(0)
+    if head.startswith(_ENCRYPTED):
+        raise OSError(EACCES, "it is encrypted, and no keys are read")
     if not head.startswith(MAGIC):
         return _ArrowFile(file, most_bytes, is_stream=head.startswith(_ARROW_STREAM))
-    require_small_footer(file)
+    footer = small_footer(file)
     opened = partial(
         ParquetFile, file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
     )
@@ -96,7 +98,7 @@ def _opened(file: RawIOBase, options: InputOptions) -> _Parquet | _ArrowFile:
         file.seek(0)
         table = opened(read_dictionary=texts)
     columns = [(leaf.path, leaf.max_repetition_level == 0) for leaf in leaves]
-    return _Parquet(file, table, chunks(file, columns, table.num_row_groups), most_bytes)
+    return _Parquet(file, table, chunks(file, footer, columns, table.num_row_groups), most_bytes)
 
 
 @dataclass(frozen=True, slots=True)

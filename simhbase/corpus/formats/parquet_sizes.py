@@ -1,9 +1,9 @@
 """Where the columns of a Parquet file are, and how large their pages, by its footer and their headers.
 
 pyarrow knows it, too, but ends the process if what it is asked for is damaged. Both have the compact form of
-Thrift, of which fields are read by their numbers. By these sizes `parquet.py` refuses columns
-(`require_plausible`) before they are unpacked. What pyarrow can read is read alike here, or refused: a
-page that is not looked at may take any memory.
+Thrift, of which fields are read by their numbers: those of footers, which may have megabytes, by the core. By
+these sizes `parquet.py` refuses columns (`require_plausible`) before they are unpacked. What pyarrow can read
+is read alike here, or refused: a page that is not looked at may take any memory.
 """
 
 from __future__ import annotations
@@ -12,8 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from errno import EFBIG
 from io import SEEK_END, RawIOBase
-from itertools import chain
+from itertools import cycle
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase._core import parquet_footer
 
 _MAGIC_BYTES = 4
 _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = (
@@ -32,15 +37,12 @@ _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID
 _INTEGERS = {4: 16, 5: 32, 6: 64}  # their bits, which readers keep of longer ones
 _VARINT_BYTES = 10
 FOOTER_BYTES, MOST_COLUMNS = 64 << 20, 1 << 16
-_SCHEMA, _ROW_GROUPS, _COLUMNS, _COLUMN, _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 2, 4, 1, 3, 7, 9, 11
+MOST_ELEMENTS = 1 << 24  # of the lists of a footer, which readers hold in memory
+MOST_CHUNKS = 1 << 20  # columns of all groups of rows, for each of which readers take 1 KB
 _KIND, _PAGE_UNPACKED, _PAGE_PACKED, _VALUES = 1, 2, 3, 1
 _OF_KIND = {0: 5, 2: 7, 3: 8}  # the field of a header that tells more: data, dictionary, data of version 2
 # What is kept of structs, by the numbers of fields; of lists of others only their lengths are.
 _Kept = Mapping[int, Any]
-_OF_FOOTER: _Kept = {
-    _SCHEMA: {},
-    _ROW_GROUPS: {_COLUMNS: {_COLUMN: {_PACKED: {}, _DATA_PAGE: {}, _DICTIONARY_PAGE: {}}}},
-}
 _OF_PAGE: _Kept = {
     _KIND: {},
     _PAGE_UNPACKED: {},
@@ -73,38 +75,45 @@ class Page(NamedTuple):
     values: int = 0
 
 
-def chunks(file: RawIOBase, columns: Sequence[tuple[str, bool]], groups: int) -> list[list[Chunk]]:
+class Footer(NamedTuple):
+    """Of each group of rows the number of its columns, and of each of these where it begins and ends."""
+
+    columns: list[int]
+    places: NDArray[np.int64]
+
+
+def small_footer(file: RawIOBase) -> Footer:
+    """The footer. Raises OSError for one that would take much more memory to read than it has bytes: one of
+    11 MB whose columns have no places takes 3 GB."""
+    try:
+        elements, groups, places = parquet_footer(_footer(file), MOST_ELEMENTS)
+    except (LookupError, ValueError) as error:
+        raise OSError(f"its footer cannot be read: {error}") from error
+    if elements > MOST_COLUMNS:
+        raise OSError(EFBIG, f"it has more than {MOST_COLUMNS:,} columns")
+    found = Footer(np.frombuffer(groups, np.uint32).tolist(), np.frombuffer(places, np.int64).reshape(-1, 2))
+    if len(found.places) > MOST_CHUNKS:
+        raise OSError(EFBIG, f"its groups of rows have more than {MOST_CHUNKS:,} columns")
+    file.seek(0)
+    return found
+
+
+def chunks(
+    file: RawIOBase, footer: Footer, columns: Sequence[tuple[str, bool]], groups: int
+) -> list[list[Chunk]]:
     """The columns of each group of rows. columns: of each its name and whether a value is a row; groups:
     their number. Raises OSError for a footer that tells otherwise, and if columns overlap."""
-    size, places = file.seek(0, SEEK_END), _places(file)
-    if [len(each) for each in places] != [len(columns)] * groups:
+    width = len(columns)
+    if footer.columns != [width] * groups:
         raise OSError("its footer tells otherwise where its columns are")
-    if sum(end - begin for begin, end in chain(*places)) > size:  # they would be read again and again
+    begins, ends = footer.places.T.tolist()
+    if sum(ends) - sum(begins) > file.seek(0, SEEK_END):  # they would be read again and again
         raise OSError("its columns overlap")
-    return [
-        [Chunk(name, *place, is_flat) for (name, is_flat), place in zip(columns, group, strict=True)]
-        for group in places
+    found = [
+        Chunk(name, begin, end, is_flat)
+        for (name, is_flat), begin, end in zip(cycle(columns), begins, ends, strict=False)
     ]
-
-
-def require_small_footer(file: RawIOBase) -> None:
-    """Raise OSError for a footer that would take much more memory to read than it has bytes: one of 11 MB
-    whose columns have no places takes 3 GB."""
-    _places(file)
-    file.seek(0)
-
-
-def _places(file: RawIOBase) -> list[list[tuple[int, int]]]:
-    """Where the values of the columns of each group of rows begin and end."""
-    try:
-        footer = _Thrift(_footer(file)).struct(_OF_FOOTER)
-        if len(footer[_SCHEMA]) > MOST_COLUMNS:
-            raise OSError(EFBIG, f"it has more than {MOST_COLUMNS:,} columns")
-        return [
-            [_place(column[_COLUMN]) for column in group[_COLUMNS]] for group in footer.get(_ROW_GROUPS, [])
-        ]
-    except _DAMAGE as error:
-        raise OSError("its footer cannot be read") from error
+    return [found[group * width : (group + 1) * width] for group in range(groups)]
 
 
 def _footer(file: RawIOBase) -> bytes:
@@ -117,13 +126,6 @@ def _footer(file: RawIOBase) -> bytes:
         raise OSError(EFBIG, f"its footer has {size:,} bytes, at most {FOOTER_BYTES:,} are read")
     file.seek(end - size)
     return file.read(size) or b""
-
-
-def _place(column: dict[int, Any]) -> tuple[int, int]:
-    """Where the values of a column begin and end."""
-    begins = [column.get(field, 0) for field in (_DATA_PAGE, _DICTIONARY_PAGE)]
-    begin = min((each for each in begins if each > 0), default=0)
-    return begin, begin + max(column[_PACKED], 0) if begin else 0
 
 
 def pages(file: RawIOBase, chunk: Chunk) -> Iterator[Page]:
