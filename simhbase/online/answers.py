@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from simhbase.model.explanations import Comparison, Explanation
 from simhbase.model.groups import Group
 from simhbase.model.statistics import Stats
-from simhbase.model.stored import Muted
+from simhbase.model.stored import Muted, StoredPage
 from simhbase.model.values import AddReport, Claim, Fingerprint, Lookup, Match
 from simhbase.model.wire import Problem
 
@@ -140,3 +141,19 @@ class Failed:
     """The format of all errors."""
 
     error: ErrorBody
+
+
+def listed(answer: object) -> int:
+    """How many documents, or parts of texts, an answer lists."""
+    match answer:
+        case Lookups(lookups):
+            return sum(len(lookup.matches) for lookup in lookups)
+        case Claims(claims):
+            return sum(len(claim.also_at) for claim in claims)
+        case GroupList(groups):
+            return sum(len(group.members) for group in groups)
+        case Neighbours(matches=some) | StoredPage(some) | MutedList(some) | Features(some):
+            return len(some)
+        case Explanation(candidates=some) | Comparison(stretches=some):
+            return len(some)
+    return 0

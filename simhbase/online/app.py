@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +22,7 @@ from simhbase.errors import BadInput, Overloaded, TimedOut, UsageError
 from simhbase.index import Index
 from simhbase.index.scoped import StoreOfScopes
 from simhbase.model import wire
-from simhbase.online import asked, openapi
+from simhbase.online import answers, asked, openapi
 from simhbase.online.around import Around
 from simhbase.online.bodies import Bodies, read_body, require_few_strings
 from simhbase.online.calls import source
@@ -124,7 +125,8 @@ class Answering:
             value: object = await unless_gone(request, endpoint.call(service, *given))
         if isinstance(value, bytes):
             return Response(value, headers={"Content-Type": CONTENT_TYPE})
-        return Response(wire.encode(value, **self._before), media_type=JSON)
+        encode = partial(wire.encode, value, **self._before)
+        return Response(await service.made(answers.listed(value), encode), media_type=JSON)
 
     async def send_large(self, response: Response, send: Send) -> None:
         """Send an answer, and hold its bytes until the client has read most of it. Raises TimedOut."""
@@ -169,7 +171,7 @@ class Answering:
             raise HTTPException(415, "the body is compressed: send it as it is")
         body = await read_body(request, self._most, self._limits.receive_seconds, hold)
         if len(body) > LONG:
-            return (await self._service.decoding.run(self._decoded, body, lines),)
+            return (await self._service.coding.run(self._decoded, body, lines),)
         return (self._decoded(body, lines),)
 
     def _decoded(self, body: bytes, lines: bool) -> asked.AnyRequest:

@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import simhbase
 from simhbase.admin import Administrator
 from simhbase.admin.stats import documents_in
-from simhbase.errors import Overloaded
+from simhbase.errors import Overloaded, TimedOut
 from simhbase.index import Index
 from simhbase.index.rows import MAX_ID_BYTES
 from simhbase.model.explanations import Comparison, Explanation
@@ -38,9 +38,11 @@ from simhbase.process.queue import Shares
 from simhbase.profile.profile import SHORT
 
 M = TypeVar("M", Match, Member)
+T = TypeVar("T")
 
 log = logger(__name__)
 
+MANY = 500  # documents of an answer that takes milliseconds to make
 STATS_KEPT = 10.0  # seconds
 READY_SECONDS, READY_KEPT = 5.0, 1.0
 LONGEST_ID = 6 * MAX_ID_BYTES  # in JSON
@@ -68,7 +70,7 @@ class Service:
         # A page reads up to 50,000 rows, and a server of one thread answers nobody else meanwhile (Redis).
         self._listing = Calls(limits.listing_threads, limits.waiting, limits.seconds)
         self._checks = Calls(1, 1, READY_SECONDS)
-        self.decoding = Calls(1, limits.waiting, limits.seconds)  # of large bodies
+        self.coding = Calls(1, limits.waiting, limits.seconds)  # of large bodies and answers
         self._ready: tuple[float, asyncio.Task[None]] | None = None  # monotonic time of its start
         self._counted: tuple[float, datetime, Stats] | None = None  # monotonic time, time, size
         self._is_warned = False  # in the log, of short texts
@@ -102,7 +104,7 @@ class Service:
             self._grouping,
             self._listing,
             self._checks,
-            self.decoding,
+            self.coding,
         ):
             calls.close()
         self._index.close()
@@ -120,7 +122,12 @@ class Service:
             texts, query, self._limits.seconds, source=source.get(), near_limit=near_limit
         )
         size = self._limits.answer_bytes // max(1, len(texts))
-        return answers.Lookups([_cut(lookup, most, size) for lookup in found], self._warnings(texts))
+        warnings = self._warnings(texts)
+
+        def cut() -> answers.Lookups:
+            return answers.Lookups([_cut(lookup, most, size) for lookup in found], warnings)
+
+        return await self.made(sum(len(lookup.matches) for lookup in found), cut)
 
     async def claim(self, given: asked.ClaimsRequest) -> answers.Claims:
         """Stores texts unless near ones are stored. If several clients claim near texts at once, at most one
@@ -135,8 +142,12 @@ class Service:
             if given.mode == "annotate":
                 annotate = partial(self._index.claim_many, documents, mode="annotate")
                 size = self._limits.answer_bytes // max(1, len(documents))
-                claims = [_cut_claim(claim, size) for claim in await self._claims.run(annotate)]
-                return answers.Claims(claims, warnings)
+                claims = await self._claims.run(annotate)
+
+                def cut() -> answers.Claims:
+                    return answers.Claims([_cut_claim(claim, size) for claim in claims], warnings)
+
+                return await self.made(sum(len(claim.also_at) for claim in claims), cut)
             begin = partial(self._index.begin_claims, source=source.get())
             begun = await self._claims.run(begin, documents, timeout)
             return answers.Claims((await within(self._limits.seconds, begun)).claims, warnings)
@@ -156,7 +167,10 @@ class Service:
         """Returns the stored documents, a page at a time, in no particular order. For the next page, send
         `after` of the answer; it is null at the end."""
         query = _time(given.since), given.tags, given.after, given.limit
-        page = await self._listing.run(self._index.stored_page, *query)
+        return await self._listing.run(self._page, *query)
+
+    def _page(self, *query: Any) -> StoredPage:
+        page = self._index.stored_page(*query)
         number = fitting(page.documents, self._limits.answer_bytes)
         if number == len(page.documents):
             return page
@@ -183,9 +197,13 @@ class Service:
         )
         if found.fingerprint is None:
             raise NotStored
-        found = _cut(found, self._limits.matches, self._limits.answer_bytes)
-        others = tuple(match for match in found.matches if match.id != given.id)
-        return answers.Neighbours(given.id, found.fingerprint, others, found.truncated, found.reason)
+
+        def cut() -> answers.Neighbours:
+            near = _cut(found, self._limits.matches, self._limits.answer_bytes)
+            others = tuple(match for match in near.matches if match.id != given.id)
+            return answers.Neighbours(given.id, near.fingerprint, others, near.truncated, near.reason)
+
+        return await self.made(len(found.matches), cut)
 
     async def groups(self, given: asked.GroupsRequest) -> answers.GroupList:
         """Groups the near-duplicates among the stored documents, largest groups first. Reads all documents,
@@ -285,6 +303,16 @@ class Service:
             "oldest_claim_seconds": time.monotonic() - min(since) if since else 0.0,
         }
         return self._metrics.page(self._index.counters(), gauges)
+
+    async def made(self, listed: int, make: Callable[[], T]) -> T:
+        """An answer, or a form of it, that lists that many documents. A large one is made in a thread: the
+        loop would serve nobody meanwhile."""
+        if listed <= MANY:
+            return make()
+        try:
+            return await self.coding.run(make)
+        except Overloaded as error:  # what was asked may have changed something, and that may be repeated
+            raise TimedOut(f"the answer is not made: {error}") from error
 
     def _warnings(self, texts: Sequence[str]) -> tuple[str, ...]:
         misses = self._index.profile.misses_of_short
