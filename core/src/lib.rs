@@ -35,7 +35,7 @@ use features::{Options, Weights};
 use normal::{Fold, Normal};
 use pipeline::{Fingerprints, Scratch, Sketching};
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyIndexError, PyOSError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyFrozenSet, PyList, PyTuple, PyType};
@@ -1251,8 +1251,8 @@ fn document_frequencies<'py>(
 }
 
 /// Of the footer of a Parquet file: the length of its schema, of each group of rows the number of its columns (uint32), and
-/// of each column where it begins and ends (int64). most: elements of all lists that are read. Raises ValueError for a
-/// damaged footer, and for more.
+/// of each column where it begins and ends (int64). most: elements of all lists that are read. Raises as `parquet_page`, and
+/// ValueError for more elements.
 #[pyfunction]
 fn parquet_footer<'py>(
     py: Python<'py>,
@@ -1260,8 +1260,25 @@ fn parquet_footer<'py>(
     most: usize,
 ) -> PyResult<(usize, Bound<'py, PyByteArray>, Bound<'py, PyByteArray>)> {
     let data = footer.as_bytes();
-    let found = work(py, || parquet::Footer::read(data, most))?.map_err(PyValueError::new_err)?;
+    let found = work(py, || parquet::Footer::read(data, most))?.map_err(parquet_error)?;
     Ok((found.schema, array(py, &found.columns), array(py, &found.places)))
+}
+
+/// Of the header of a page in a Parquet file: the page's kind, its size unpacked and in the file, the number of its values,
+/// 0 if that is not told, and the header's own size. header: it and what follows. Raises IndexError if it is longer, OSError
+/// if readers may take it otherwise, ValueError for other damage.
+#[pyfunction]
+fn parquet_page(header: &[u8]) -> PyResult<(i32, i32, i32, i32, usize)> {
+    let page = parquet::Page::read(header).map_err(parquet_error)?;
+    Ok((page.kind, page.unpacked, page.packed, page.values, page.header))
+}
+
+fn parquet_error(damage: parquet::Damage) -> PyErr {
+    match damage {
+        parquet::Damage::Short => PyIndexError::new_err("it ends too soon"),
+        parquet::Damage::Ambiguous(reason) => PyOSError::new_err(reason),
+        parquet::Damage::Other(reason) => PyValueError::new_err(reason),
+    }
 }
 
 /// A sum over the normal forms and properties of all code points: that of the Unicode version in unicode.py.
@@ -1297,6 +1314,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(keys_from, module)?)?;
     module.add_function(wrap_pyfunction!(rows_from, module)?)?;
     module.add_function(wrap_pyfunction!(parquet_footer, module)?)?;
+    module.add_function(wrap_pyfunction!(parquet_page, module)?)?;
     module.add_function(wrap_pyfunction!(segments, module)?)?;
     module.add_function(wrap_pyfunction!(unicode_sum, module)?)
 }

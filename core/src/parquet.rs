@@ -1,7 +1,9 @@
-//! Where the columns of a Parquet file are, by its footer: fields in Thrift's compact form. Nothing else of it is kept,
-//! and what readers may take otherwise is refused.
+//! Where the columns of a Parquet file are, by its footer, and how large a page is, by its header: fields in Thrift's
+//! compact form. Nothing else of them is kept, and what readers may take otherwise is refused.
 
 use std::collections::HashSet;
+
+use self::Damage::{Ambiguous, Other, Short};
 
 const COLUMNS: i16 = 1;
 const SCHEMA: i16 = 2;
@@ -10,6 +12,12 @@ const ROW_GROUPS: i16 = 4;
 const PACKED: i16 = 7;
 const DATA_PAGE: i16 = 9;
 const DICTIONARY_PAGE: i16 = 11;
+
+// Of a page: its kind, its sizes, and what tells the number of its values by its kind: data, dictionary, data of version 2.
+const KIND: i16 = 1;
+const PAGE_PACKED: i16 = 3;
+const OF_KIND: [(i32, i16); 3] = [(0, 5), (2, 7), (3, 8)];
+const VALUES: i16 = 1;
 
 const TRUE: u8 = 1;
 const FALSE: u8 = 2;
@@ -22,12 +30,13 @@ const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 const UUID: u8 = 13;
 const INTEGERS: std::ops::RangeInclusive<u8> = 4..=6;
+const INTEGER: u8 = 5;
 const LONG: u8 = 6;
 
 const DEEPEST: usize = 64; // as in readers, whose own limit this is
 
-/// columns: of each group of rows. places: of each of its columns
-/// where it begins and ends, from 0 to 0 if it has no values.
+/// schema: number of its elements. columns: number of those of each group of rows. places: where each of these begins and
+/// ends, from 0 to 0 if it has no values.
 #[derive(Default)]
 pub struct Footer {
     pub schema: usize,
@@ -35,9 +44,22 @@ pub struct Footer {
     pub places: Vec<i64>,
 }
 
-pub type Damage = &'static str;
+/// Sizes in bytes. values: 0 if the header does not tell their number. header: its own size.
+pub struct Page {
+    pub kind: i32,
+    pub unpacked: i32,
+    pub packed: i32,
+    pub values: i32,
+    pub header: usize,
+}
+
+/// Why something cannot be read. Ambiguous: some reader may.
+pub enum Damage {
+    Short,
+    Ambiguous(&'static str),
+    Other(&'static str),
+}
 type Read<T> = Result<T, Damage>;
-const SHORT: Damage = "it ends too soon";
 
 impl Footer {
     /// most: elements of all lists that are read, as readers hold them in memory.
@@ -56,7 +78,7 @@ impl Footer {
             }
             _ => reader.skip(kind, 0),
         })?;
-        groups.then_some(footer).ok_or("it has no groups of rows")
+        groups.then_some(footer).ok_or(Other("it has no groups of rows"))
     }
 
     fn group(&mut self, reader: &mut Reader) -> Read<()> {
@@ -69,7 +91,7 @@ impl Footer {
             columns = Some(count as u32);
             (0..count).try_for_each(|_| self.column(reader))
         })?;
-        self.columns.push(columns.ok_or("a group of rows has no columns")?);
+        self.columns.push(columns.ok_or(Other("a group of rows has no columns"))?);
         Ok(())
     }
 
@@ -89,15 +111,48 @@ impl Footer {
                 Ok(())
             })
         })?;
-        let packed = place[0].ok_or("a column has no place")?.max(0);
+        let packed = place[0].ok_or(Other("a column has no place"))?.max(0);
         let begin = place[1..].iter().flatten().copied().filter(|begin| *begin > 0).min();
         self.places.extend(begin.map_or([0, 0], |begin| [begin, begin.saturating_add(packed)]));
         Ok(())
     }
 }
 
+impl Page {
+    pub fn read(data: &[u8]) -> Read<Page> {
+        let mut reader = Reader { data, elements: 0, most: usize::MAX };
+        let (mut found, mut values) = ([None; 3], [0; 3]); // kind and sizes; values by the place in OF_KIND
+        reader.fields(0, &mut |reader, number, kind| {
+            if (KIND..=PAGE_PACKED).contains(&number) {
+                found[(number - KIND) as usize] = Some(reader.int(kind)?);
+                return Ok(());
+            }
+            let Some(place) = OF_KIND.iter().position(|(_, field)| *field == number) else {
+                return reader.skip(kind, 0);
+            };
+            require(kind, STRUCT)?;
+            reader.fields(1, &mut |reader, number, kind| {
+                if number != VALUES {
+                    return reader.skip(kind, 1);
+                }
+                values[place] = reader.int(kind)?;
+                Ok(())
+            })
+        })?;
+        let [Some(kind), Some(unpacked), Some(packed)] = found else {
+            return Err(Other("it has no kind or no size"));
+        };
+        if unpacked.min(packed) < 0 {
+            return Err(Other("a size is negative"));
+        }
+        let place = OF_KIND.iter().position(|(of, _)| *of == kind);
+        let values = place.map_or(0, |place| values[place]);
+        Ok(Page { kind, unpacked, packed, values, header: data.len() - reader.data.len() })
+    }
+}
+
 fn require(kind: u8, expected: u8) -> Read<()> {
-    (kind == expected).then_some(()).ok_or("a value is of another kind")
+    (kind == expected).then_some(()).ok_or(Other("a value is of another kind"))
 }
 
 struct Reader<'a> {
@@ -117,7 +172,7 @@ impl Reader<'_> {
                 return Ok(());
             }
             if depth > DEEPEST {
-                return Err("it is too deep");
+                return Err(Other("it is too deep"));
             }
             number = match head >> 4 {
                 0 => self.integer()? as i16,
@@ -132,7 +187,7 @@ impl Reader<'_> {
                 _ => others.insert(number),
             };
             if !is_new {
-                return Err("a field is there twice");
+                return Err(Ambiguous("a field is there twice"));
             }
             each(self, number, head & 15)?;
         }
@@ -148,7 +203,7 @@ impl Reader<'_> {
     /// Skips an element, or a value of a field that is no boolean.
     fn skip_value(&mut self, kind: u8, depth: usize) -> Read<()> {
         if depth > DEEPEST {
-            return Err("it is too deep");
+            return Err(Other("it is too deep"));
         }
         match kind {
             TRUE | FALSE | BYTE => self.byte().map(drop),
@@ -172,7 +227,7 @@ impl Reader<'_> {
             }
             STRUCT => self.fields(depth + 1, &mut |reader, _, kind| reader.skip(kind, depth + 1)),
             _ if INTEGERS.contains(&kind) => self.integer().map(drop),
-            _ => Err("a value is of no kind"),
+            _ => Err(Other("a value is of no kind")),
         }
     }
 
@@ -192,7 +247,7 @@ impl Reader<'_> {
         let count = if head >> 4 < 15 { (head >> 4).into() } else { self.size()? };
         self.elements = self.elements.saturating_add(count);
         if self.elements > self.most {
-            return Err("its lists are too long");
+            return Err(Other("its lists are too long"));
         }
         Ok((head & 15, count))
     }
@@ -202,6 +257,12 @@ impl Reader<'_> {
         self.integer()
     }
 
+    /// Of a longer number readers keep some 32 bits or others.
+    fn int(&mut self, kind: u8) -> Read<i32> {
+        require(kind, INTEGER)?;
+        i32::try_from(self.integer()?).map_err(|_| Ambiguous("a number is too large"))
+    }
+
     fn integer(&mut self) -> Read<i64> {
         let number = self.varint()?;
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
@@ -209,7 +270,7 @@ impl Reader<'_> {
 
     fn size(&mut self) -> Read<usize> {
         let size = self.varint()? as u32;
-        (size >> 31 == 0).then_some(size as usize).ok_or("a size is negative")
+        (size >> 31 == 0).then_some(size as usize).ok_or(Other("a size is negative"))
     }
 
     fn varint(&mut self) -> Read<u64> {
@@ -221,17 +282,17 @@ impl Reader<'_> {
                 return Ok(number);
             }
         }
-        Err("a number is too long")
+        Err(Other("a number is too long"))
     }
 
     fn byte(&mut self) -> Read<u8> {
-        let (byte, rest) = self.data.split_first().ok_or(SHORT)?;
+        let (byte, rest) = self.data.split_first().ok_or(Short)?;
         self.data = rest;
         Ok(*byte)
     }
 
     fn pass(&mut self, bytes: usize) -> Read<()> {
-        self.data = self.data.get(bytes..).ok_or(SHORT)?;
+        self.data = self.data.get(bytes..).ok_or(Short)?;
         Ok(())
     }
 }
