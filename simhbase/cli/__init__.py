@@ -115,6 +115,8 @@ def _as_messages() -> Iterator[None]:
         if os.environ.get(DEBUG):
             raise
         if isinstance(error, OSError):
+            with suppress(OSError):
+                sys.stdout.flush()
             discard(sys.stdout)  # it may be what failed, and would again at the end: click prints help
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 fail(f"{error}: allow more, for example with 'ulimit -n 1024', and run the command again", 1)

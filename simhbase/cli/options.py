@@ -18,6 +18,7 @@ from click.core import ParameterSource
 from simhbase.cli.output import fail
 from simhbase.errors import BadInput, UsageError
 from simhbase.model.moment import UNITS, at, milliseconds, milliseconds_to_come, now
+from simhbase.model.values import LARGEST_LIMIT
 
 if TYPE_CHECKING:
     from simhbase.corpus.record import Base
@@ -40,8 +41,7 @@ class Option(click.Option):
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """Refuses an empty name of a file, which would be the current folder."""
-        names_file = isinstance(self.type, click.Path) or self.name == "profile"
-        if names_file and value == "":
+        if isinstance(self.type, click.Path) and value == "":
             raise click.BadParameter("the name is empty", ctx, self)
         return super().type_cast_value(ctx, value)
 
@@ -261,7 +261,12 @@ def profile_options(function: Function) -> Function:
 
     text = "Set a parameter, e.g. k=2 (see 'simhbase profiles'). Repeatable."
     return together(
-        option("--profile NAME|FILE", "Preset or profile file (see 'simhbase profiles').", group="Profile"),
+        option(
+            "--profile NAME|FILE",
+            "Preset or profile file (see 'simhbase profiles').",
+            group="Profile",
+            type=click.Path(),
+        ),
         option("--set NAME=VALUE", text, name="settings", group="Profile", multiple=True),
     )(with_profile)
 
@@ -313,9 +318,11 @@ def min_similarity_option(text: str, group: str = "Matches") -> Decorator:
 
 
 def _limit(value: str) -> int | None:
-    if value != "all" and not re.fullmatch("[1-9][0-9]{0,8}", value):
-        raise UsageError(f"{value!r} is not a limit: use a number from 1 to 999,999,999, or all")
-    return None if value == "all" else int(value)
+    if value == "all":
+        return None
+    if not re.fullmatch("[1-9][0-9]{0,8}", value):
+        raise UsageError(f"{value!r} is not a limit: use a number from 1 to {LARGEST_LIMIT:,}, or all")
+    return int(value)
 
 
 drawer_limit_option = option(
@@ -329,14 +336,14 @@ ids_limit_option = option(
     "--ids-limit N",
     "Maximum documents to list per fingerprint.",
     group="Matches",
-    type=click.IntRange(1, 999_999_999),
+    type=click.IntRange(1, LARGEST_LIMIT),
     default=1000,
 )
 matches_limit_option = option(
     "--matches-limit N",
     "Maximum documents to list per query, the nearest.",
     group="Matches",
-    type=click.IntRange(1, 999_999_999),
+    type=click.IntRange(1, LARGEST_LIMIT),
     default=100,
 )
 

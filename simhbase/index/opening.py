@@ -8,9 +8,10 @@ from typing import get_args
 
 from simhbase.errors import TablesMissing, UsageError
 from simhbase.index.index import Index
-from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, LARGEST_LIMIT
+from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.metrics import Metrics
+from simhbase.model.values import LARGEST_LIMIT
 from simhbase.profile.profile import Profile, given_parameters, make_profile
 from simhbase.stores import backend
 from simhbase.stores.base import Access

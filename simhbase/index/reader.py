@@ -48,7 +48,6 @@ from simhbase.stores.meta import quoted
 
 DRAWER_LIMIT = 10_000
 IDS_LIMIT = 1_000
-LARGEST_LIMIT = 999_999_999  # of either: stores count rows in 32 bits
 LISTING_GROWTH = 8
 MOST_LISTED = 64  # times the limit: listing stops here if nothing wanted was found
 CHUNK_ROWS = 1 << 20  # rows compared at once

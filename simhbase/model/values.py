@@ -14,6 +14,8 @@ from typing import Literal
 
 from simhbase.model.notebook import html_table
 
+LARGEST_LIMIT = 999_999_999  # of rows or documents that are listed: stores count them in 32 bits
+
 ClaimMode = Literal["refuse", "annotate"]
 Outcome = Literal["accepted", "duplicate", "rejected", "conflict", "undecided"]
 # A datetime (local time if it has no zone), or a timedelta: back from now where a past time is meant.

@@ -205,6 +205,29 @@ def test_progress_fits_a_narrow_terminal(tmp_path):
         assert "…" not in line.decode()
 
 
+FAILING = """
+import sys, click
+from simhbase.cli import Commands
+
+def fail():
+    sys.stdout.write("printed")
+    raise OSError(5, "the disk is broken")
+
+class Failing(Commands):
+    def get_command(self, context, name):
+        return click.Command(name, callback=fail)
+
+Failing()(["fail"])
+"""
+
+
+def test_what_was_printed_before_an_error_of_the_system_is_not_lost():
+    buffering = os.environ | {"PYTHONUNBUFFERED": ""}
+    done = subprocess.run([sys.executable, "-c", FAILING], capture_output=True, check=False, env=buffering)
+    assert (done.returncode, done.stdout) == (1, b"printed")
+    assert b"the disk is broken" in done.stderr
+
+
 def test_no_progress_is_shown_beside_results_that_a_pipe_takes(tmp_path):
     documents(tmp_path / "a.jsonl", texts(300))
     assert shown_on_a_terminal("fingerprint", "a.jsonl", cwd=tmp_path, columns=120) == b""
