@@ -129,8 +129,8 @@ def _run(app: ASGIApp, settings: Settings, log_level: str, listening: socket.soc
 
 
 class EndingServer(Server):
-    """A server whose process ends soon after it is stopped, also if a store hangs or a computation goes on:
-    Python waits for all threads that it has called."""
+    """A server whose process ends soon after a stop, even if a store hangs or a computation goes on: Python
+    itself would wait for all threads."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         seconds = (self.config.timeout_graceful_shutdown or 0) + SECONDS_MORE

@@ -67,7 +67,7 @@ class Service:
         self._claims = Calls(limits.threads, limits.waiting, limits.seconds)
         self._comparing = Calls(limits.comparing_threads, limits.comparing_waiting, limits.seconds)
         self._grouping = Calls(1, limits.comparing_waiting, limits.seconds)
-        # A page reads up to 50,000 rows, and a server of one thread answers nobody else meanwhile (Redis).
+        # A page reads up to 50,000 rows. Redis has one thread, and answers nobody else during each read.
         self._listing = Calls(limits.listing_threads, limits.waiting, limits.seconds)
         self._checks = Calls(1, 1, READY_SECONDS)
         self.coding = Calls(1, limits.waiting, limits.seconds)  # of large bodies and answers
@@ -305,8 +305,8 @@ class Service:
         return self._metrics.page(self._index.counters(), gauges)
 
     async def made(self, listed: int, make: Callable[[], T]) -> T:
-        """An answer, or a form of it, that lists that many documents. A large one is made in a thread: the
-        loop would serve nobody meanwhile."""
+        """Make an answer that lists that many documents, or encode it: a large one in a thread, so that the
+        event loop can serve others. Raises TimedOut."""
         if listed <= MANY:
             return make()
         try:

@@ -154,9 +154,9 @@ class SharedLookups:
         source: Hashable = None,
         near_limit: int | None = None,
     ) -> Answers:
-        """`find_many` for asyncio. near_limit: maximum documents of each answer, the nearest ones, which are
-        read in stages: what is near many documents is read by itself, and others have their turns between;
-        None: all at once, within the limits of the index."""
+        """`find_many` for asyncio. near_limit: maximum documents of each answer, the nearest ones. Texts that
+        are near many documents are then read by themselves, so that they do not delay others. None: all
+        texts at once, within the limits of the index."""
         return await self._await_stages("find_texts", texts, query, timeout, source, near_limit)
 
     async def afind_ids(

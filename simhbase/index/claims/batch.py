@@ -489,8 +489,8 @@ class ClaimBatch:
     # 3. Look
 
     def _look(self, places: Sequence[int]) -> None:
-        """Looks up claims. Where a reader's usual limits cut what is read, it is read to its end, unless
-        the claim is a duplicate anyway."""
+        """Looks up claims. If the usual limits of a reader cut the lookup of one that is no duplicate so far,
+        it is repeated without them."""
         drawer_limit: int | None = DRAWER_LIMIT
         ids_limit = IDS_LIMIT
         left = places

@@ -515,8 +515,8 @@ class _Group:
     def _first_lookup(
         self, numbers: Sequence[int]
     ) -> tuple[dict[str, DocumentRow], Sequence[Sequence[Match]]]:
-        """The documents rows of claims; of what is stored near each, up to a reader's usual limits, what is
-        claimed, too, and the nearest other document."""
+        """Reads the documents rows of claims. Finds, within a reader's usual limits, the stored documents
+        near each claim: those that are claimed, too, and the nearest other one."""
         ids = [self.batch.ids[number] for number in numbers]
         read = self.context.beside(lambda: self.context.read_rows(ids))
         reader, prints = self.context.reader(self.kind), self.batch.fingerprints[list(numbers)]
