@@ -1,6 +1,7 @@
 """Folders among temporary files: removed by their process, or after it was killed by the next one."""
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 from tempfile import mkdtemp
@@ -67,3 +68,15 @@ def test_a_folder_that_another_process_removes_before_it_is_locked_is_made_again
     assert str(folder.path) == made[1]
     assert folder.path.exists()
     folder.remove()
+
+
+def test_an_interrupt_while_it_is_made_leaves_nothing(top, monkeypatch):
+    def interrupted(**options: object) -> str:
+        made = mkdtemp(**options)
+        signal.raise_signal(signal.SIGINT)
+        return made
+
+    monkeypatch.setattr(temporary, "mkdtemp", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        TemporaryFolder("test")
+    assert list(top.iterdir()) == []

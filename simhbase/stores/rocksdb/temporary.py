@@ -10,6 +10,8 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 
+from simhbase.process.interrupt import defer_interrupts
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # opening a pipe of that name would wait
 
 
@@ -31,6 +33,12 @@ class TemporaryFolder:
                         shutil.rmtree(folder, ignore_errors=True)
                 finally:
                     os.close(lock)
+        with defer_interrupts():  # between the folder's beginning and `remove`, it would stay
+            lock = self._make(top, prefix)
+            self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
+
+    def _make(self, top: Path, prefix: str) -> int:
+        """Make the folder. Returns the descriptor that holds its lock."""
         while True:
             self.path = Path(mkdtemp(prefix=prefix, dir=top))
             try:
@@ -40,9 +48,8 @@ class TemporaryFolder:
             with suppress(OSError):  # a file system without locks: then nobody removes it
                 flock(lock, LOCK_EX)
             if self.path.exists():  # as above, before it was locked
-                break
+                return lock
             os.close(lock)
-        self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
 
 def _remove(folder: Path, lock: int, process: int) -> None:
