@@ -16,7 +16,7 @@ _PORT = re.compile(r":\d+(?=,|$)")
 # As an option, in a fragment, or within the value of another option; not passfile and require_auth of libpq.
 _NAME = (
     r"((pass(?!file)|pwd|secret|token|(?<!require_)auth(?!ors?\s*=)|credential|signature"
-    r"|(api|access|account|client|server|shared)_?key)[a-z_]{0,40}|(?<![a-z])sig)"
+    r"|(api|access|account|client|server|shared)[_-]?key)[a-z_]{0,40}|(?<![a-z])sig)"
 )
 _SECRET = re.compile(rf"(?i){_NAME}\s*=")
 # As in the key words of libpq and in variables, a user with a password, and a header, in what is no URL.
@@ -33,6 +33,7 @@ _AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 # The beginning of a URL, also of what is none: with a space before it, capitals, or one slash, as of a Path.
 MEANT_AS_URL = re.compile(r"[\s\"'<(]*[a-z][a-z0-9+.-]+(:[a-z0-9+.-]*)*:[/\\]{1,2}", re.IGNORECASE)
 _BETWEEN = re.compile(r"[/?#\s]+")  # parts of a URL, also of an invalid one
+_USER_END = re.compile(r"(?i):|%3a")  # signs may be escaped by mistake, as may the "@" behind a password
 _PLACE_END = re.compile(r"[/\\?#]")
 _OPTION = re.compile(r"([?&;#][^=&;#/?]*=)[^&;#]*")
 # Within a message. Lengths are bounded, so that the time is linear.
@@ -63,13 +64,15 @@ def redacted(name: str, *, every_option: bool = True) -> str:
     scheme, rest = found[0], name[found.end() :]
     place = _PLACE_END.split(rest, maxsplit=1)[0]
     if "@" not in place and _odd_ports(place):  # a password with a sign that ends a name in a URL
+        rest = rest.replace("%40", "@")
         place = rest[: rest.rfind("@") + 1]
     rest = rest[len(place) :]
     user, at, host = place.rpartition("@")
     if "http" in scheme.lower():
         return scheme + host + re.split("[?#]", rest, maxsplit=1)[0]
-    return f"{scheme}{user.partition(':')[0]}{at}{host}" + _OPTION.sub(
-        lambda each: f"{each[1]}..." if every_option or _SECRET.search(unquote(each[1])) else each[0], rest
+    return scheme + _OPTION.sub(
+        lambda each: f"{each[1]}..." if every_option or _SECRET.search(unquote(each[1])) else each[0],
+        f"{_USER_END.split(user)[0]}{at}{host}{rest}",
     )
 
 
@@ -91,7 +94,7 @@ def _has_password(url: str) -> bool:
     """True for a URL whose user may have a password, also with signs that end a user."""
     rest = url[found.end() :] if (found := MEANT_AS_URL.match(url)) else ""
     user = unquote(_ADDRESS.sub("", rest.partition("?")[0].rpartition("@")[0]))
-    return ":" in user or ("@" in rest and _odd_ports(_PLACE_END.split(rest, maxsplit=1)[0]))
+    return ":" in user or ("@" in unquote(rest) and _odd_ports(_PLACE_END.split(rest, maxsplit=1)[0]))
 
 
 def _odd_ports(place: str) -> bool:

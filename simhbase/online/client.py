@@ -511,7 +511,8 @@ def _path(url: str) -> str:
     """The path of an address. Raises UsageError if it is none."""
     try:
         parts = urlsplit(url)
-        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+        is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        if is_address and not (parts.username or parts.query or parts.fragment):  # these may be secret
             return parts.path
     except ValueError:  # brackets or a port that are none
         pass

@@ -558,11 +558,23 @@ def test_pages_of_documents_that_come_to_no_end_are_refused(
 
 
 @pytest.mark.parametrize(
-    "url", ["", "localhost:80", "ftp://host", "http://", "http://host:99999", "http://[::1"]
+    "url",
+    [
+        "",
+        "localhost:80",
+        "ftp://host",
+        "http://",
+        "http://host:99999",
+        "http://[::1",
+        "https://secret@host",
+        "http://host/?code=secret",
+        "http://host/#secret",
+    ],
 )
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="is not the address"):
+    with pytest.raises(UsageError, match="is not the address") as refused:
         Client(url)
+    assert "secret" not in str(refused.value)
 
 
 def test_tokens_are_sent_and_missing_ones_are_said(tmp_path: Path) -> None:
