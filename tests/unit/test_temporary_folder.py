@@ -4,11 +4,9 @@ import os
 import signal
 import tempfile
 from pathlib import Path
-from tempfile import mkdtemp
 
 import pytest
 
-from simhbase.stores.rocksdb import temporary
 from simhbase.stores.rocksdb.temporary import TemporaryFolder
 
 
@@ -55,28 +53,30 @@ def test_what_is_no_folder_of_this_user_is_left_alone_and_waited_for_by_nobody(t
 
 
 def test_a_folder_that_another_process_removes_before_it_is_locked_is_made_again(top, monkeypatch):
-    made: list[str] = []
+    made: list[Path] = []
+    mkdir = Path.mkdir
 
-    def made_and_removed(**options: object) -> str:
-        made.append(mkdtemp(**options))
+    def made_and_removed(path: Path, mode: int) -> None:
+        made.append(path)
+        mkdir(path, mode)
         if len(made) == 1:
-            Path(made[0]).rmdir()
-        return made[-1]
+            path.rmdir()
 
-    monkeypatch.setattr(temporary, "mkdtemp", made_and_removed)
+    monkeypatch.setattr(Path, "mkdir", made_and_removed)
     folder = TemporaryFolder("test")
-    assert str(folder.path) == made[1]
+    assert folder.path == made[1]
     assert folder.path.exists()
     folder.remove()
 
 
 def test_an_interrupt_while_it_is_made_leaves_nothing(top, monkeypatch):
-    def interrupted(**options: object) -> str:
-        made = mkdtemp(**options)
-        signal.raise_signal(signal.SIGINT)
-        return made
+    mkdir = Path.mkdir
 
-    monkeypatch.setattr(temporary, "mkdtemp", interrupted)
+    def interrupted(path: Path, mode: int) -> None:
+        mkdir(path, mode)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Path, "mkdir", interrupted)
     with pytest.raises(KeyboardInterrupt):
         TemporaryFolder("test")
     assert list(top.iterdir()) == []

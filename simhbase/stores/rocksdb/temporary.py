@@ -8,9 +8,8 @@ import weakref
 from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
-from tempfile import gettempdir, mkdtemp
-
-from simhbase.process.interrupt import defer_interrupts
+from secrets import token_hex
+from tempfile import gettempdir
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # opening a pipe of that name would wait
 
@@ -33,27 +32,26 @@ class TemporaryFolder:
                         shutil.rmtree(folder, ignore_errors=True)
                 finally:
                     os.close(lock)
-        with defer_interrupts():  # between the folder's beginning and `remove`, it would stay
-            lock = self._make(top, prefix)
-            self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
-
-    def _make(self, top: Path, prefix: str) -> int:
-        """Make the folder. Returns the descriptor that holds its lock."""
         while True:
-            self.path = Path(mkdtemp(prefix=prefix, dir=top))
+            self.path = top / f"{prefix}{token_hex(8)}"
+            locks: list[int] = []
+            # Before the folder is made: after an interrupt between the two it would stay.
+            self.remove = weakref.finalize(self, _remove, self.path, locks, os.getpid())
+            self.path.mkdir(mode=0o700)
             try:
-                lock = os.open(self.path, _FOLDER)
+                locks.append(os.open(self.path, _FOLDER))
             except FileNotFoundError:  # another process has found it, and removed it
                 continue
             with suppress(OSError):  # a file system without locks: then nobody removes it
-                flock(lock, LOCK_EX)
+                flock(locks[0], LOCK_EX)
             if self.path.exists():  # as above, before it was locked
-                return lock
-            os.close(lock)
+                return
+            self.remove()
 
 
-def _remove(folder: Path, lock: int, process: int) -> None:
+def _remove(folder: Path, locks: list[int], process: int) -> None:
     """Removes a folder of this process, not of the one that it was forked from."""
     if process == os.getpid():
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+        for lock in locks:
+            os.close(lock)
