@@ -69,6 +69,8 @@ class Service:
         self._grouping = Calls(1, limits.comparing_waiting, limits.seconds)
         # A page reads up to 50,000 rows. Redis has one thread, and answers nobody else during each read.
         self._listing = Calls(limits.listing_threads, limits.waiting, limits.seconds)
+        # Of changes of the mute list at the same time one succeeds, and the others read all of it again.
+        self._muting = Calls(1, limits.waiting, limits.seconds)
         self._checks = Calls(1, 1, READY_SECONDS)
         self.coding = Calls(1, limits.waiting, limits.seconds)  # of large bodies and answers
         self._ready: tuple[float, asyncio.Task[None]] | None = None  # monotonic time of its start
@@ -103,6 +105,7 @@ class Service:
             self._comparing,
             self._grouping,
             self._listing,
+            self._muting,
             self._checks,
             self.coding,
         ):
@@ -235,19 +238,19 @@ class Service:
 
     async def muted(self) -> answers.MutedList:
         """Returns the mute list: documents and fingerprints that are hidden from lookups."""
-        return answers.MutedList(await self._calls.run(self._index.muted))
+        return answers.MutedList(await self._muting.run(self._index.muted))
 
     async def mute(self, given: asked.MuteRequest) -> answers.Added:
         """Adds documents and fingerprints to the mute list, or replaces their entries. Ids need not be stored
         yet."""
         self._require_batch([*given.ids, *given.fingerprints])
         entries = given.ids, given.fingerprints, _time(given.until), given.note
-        added = await self._calls.run(self._index.mute, *entries)
+        added = await self._muting.run(self._index.mute, *entries)
         return answers.Added(added, tuple(await self._calls.run(self._index.not_stored, given.ids)))
 
     async def unmute(self, given: asked.UnmuteRequest) -> answers.Unmuted:
         """Removes ids and fingerprints from the mute list; those that are not on it are ignored."""
-        return answers.Unmuted(await self._calls.run(self._index.unmute, given.id, given.fingerprint))
+        return answers.Unmuted(await self._muting.run(self._index.unmute, given.id, given.fingerprint))
 
     async def compare(self, given: asked.CompareRequest) -> Comparison:
         """Compares two texts under the store's profile. Reads nothing from the store."""
@@ -298,7 +301,8 @@ class Service:
             + len(self._claims_since)
             + self._comparing.pending
             + self._grouping.pending
-            + self._listing.pending,
+            + self._listing.pending
+            + self._muting.pending,
             "lookups_waiting": self._lookups.waiting,
             "oldest_claim_seconds": time.monotonic() - min(since) if since else 0.0,
         }
