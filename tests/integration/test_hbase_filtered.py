@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from secrets import token_hex
 
+import happybase
 import numpy as np
 import pytest
 
@@ -111,6 +112,21 @@ def test_drawers_are_read_page_by_page_up_to_their_limit(store, monkeypatch, pag
 def test_listings_are_read_page_by_page_up_to_their_limit(store, monkeypatch, page, limit):
     monkeypatch.setattr(records, "FILTERED_ROWS", page)
     assert keys(store.records("fingerprints").scan(LISTED[::-1], limit)) == listed(limit)[::-1]
+
+
+def test_cells_of_others_beside_listings_and_between_them_are_left_out(store, hbase):
+    """A lookup that met one ended with a traceback."""
+    before = listed(20)
+    with closing(happybase.Connection(*hbase.gateway)) as connection:
+        table = connection.table(f"{PREFIX}_fingerprints")
+        others = [LISTED[3] + b"1", LISTED[3] + b"other", LISTED[0]]
+        try:
+            for key in others:
+                table.put(key, {b"d:other": b"x"})
+            assert keys(store.records("fingerprints").scan(LISTED, 20)) == before
+        finally:
+            for key in others:
+                table.delete(key, [b"d:other"])
 
 
 def test_drawers_cost_one_request_a_region(store, relay):

@@ -273,8 +273,9 @@ class _Chunk:
         for result in results:
             rows = found[result.row[:size]]
             if len(rows) < limit:
-                (cell,) = result.columnValues
-                rows.append((result.row, Cell(cell.value, cell.timestamp)))
+                # Other programs may have put cells with names beside it, or by themselves.
+                own = (cell for cell in result.columnValues if not cell.qualifier)
+                rows += [(result.row, Cell(cell.value, cell.timestamp)) for cell in own]
         if len(results) < self.rows(limit):
             return None
         last = results[-1].row
