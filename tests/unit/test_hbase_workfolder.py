@@ -1,5 +1,8 @@
 """The folder of HFiles in a folder that others can write to, such as the system's temporary one."""
 
+import os
+from multiprocessing import get_context
+
 import pytest
 
 from simhbase.errors import StoreFailed
@@ -22,3 +25,15 @@ def test_a_link_of_the_name_is_not_followed(tmp_path):
     with pytest.raises(StoreFailed, match="File exists"):
         WorkFolder(str(tmp_path), "load")
     assert list((tmp_path / "of others").iterdir()) == []
+
+
+def test_a_pipe_of_the_name_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "load")
+    process = get_context("spawn").Process(target=WorkFolder, args=(str(tmp_path), "load"))
+    process.start()
+    process.join(30)
+    has_ended = process.exitcode is not None
+    process.kill()
+    assert has_ended
+    with pytest.raises(StoreFailed, match="File exists"):
+        WorkFolder(str(tmp_path), "load")

@@ -33,7 +33,8 @@ class WorkFolder:
         self._remote = f"{self._remote_top}/{run}" if is_remote else None
         self.local = self._top / run
         self.log = self.local / "tools.log"
-        shutil.rmtree(self._top, ignore_errors=True)
+        if self._top.is_dir():  # of a pipe, which another user may have put there, it would wait for a writer
+            shutil.rmtree(self._top, ignore_errors=True)
         with writing(self.local):
             self._top.parent.mkdir(parents=True, exist_ok=True)
             # Others can compute the name: what they made there, or a link, is still there and not used.
