@@ -67,8 +67,8 @@ class MatchCriteria:
             _ = required_similarity(min_similarity)
         given = dict(given_parameters(profile))
         any_layout = given.get("scheme", "simhash") == "simhash" and "layout" not in given
-        if any_layout and "k" in given:
-            k, bits = cast(int, given["k"]), cast(int, given.get("bits", TABLE_BITS))
+        k, bits = given.get("k"), given.get("bits", TABLE_BITS)
+        if any_layout and isinstance(k, int) and isinstance(bits, int):  # what else they are is told below
             given["layout"] = default_layout(k, 0, bits).name
         chosen = make_profile(given)
         scheme = chosen.index_scheme

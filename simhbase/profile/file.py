@@ -87,6 +87,7 @@ def read_parameters(name: str) -> Mapping[str, object]:
         raise BadInput(f"the profile file {path} has a name of many parts: its parameters are plain")
     try:
         given = tomllib.loads(content)
+        str(given)  # raises ValueError for a hexadecimal number that no message could show
     except RecursionError as error:
         raise BadInput(f"the profile file {path} nests values too deep: its parameters are plain") from error
     except ValueError as error:  # no TOML, or a number of too many digits
@@ -102,7 +103,7 @@ def read_parameters(name: str) -> Mapping[str, object]:
     parameters: dict[str, object] = dict(given)
     for kind, read in _FILES.items():
         if kind in parameters:
-            if not isinstance(parameters[kind], str):
+            if not isinstance(parameters[kind], str) or "\0" in str(parameters[kind]):
                 raise UsageError(f"the profile file {path}: {kind} must be the name of a file, in quotes")
             parameters[kind] = read(path.parent / str(parameters[kind]))
     if "stop_words" in parameters:

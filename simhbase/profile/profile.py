@@ -57,6 +57,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
 
 CORPUS: Mapping[str, object] = {**PRESETS["complete"], "slots": CORPUS_SLOTS}
 PERMUTATIONS = "linear32+fmix32"
+_LARGEST = (1 << 63) - 1  # of integers, which the core holds in 64 bits
 _DIGEST_SHOWN, _WORDS_SHOWN = 12, 5  # characters, words
 _DIGEST_DIGITS = 16
 _TYPE_NAMES = {
@@ -146,6 +147,8 @@ class Profile:
             value = getattr(self, name)
             if name == "stop_words" or (value is None and defaults[name] is None):
                 continue
+            if isinstance(value, int) and abs(value) > _LARGEST:
+                raise UsageError(f"must be at most {_LARGEST}, not {value}", parameter=name)
             if not isinstance(value, types) or isinstance(value, bool) != (bool in types):
                 wanted = " or ".join(_TYPE_NAMES.get(each, each.__name__) for each in types)
                 raise UsageError(f"must be {wanted}, not {value!r}", parameter=name)
