@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 
 from rocksdict import AccessType
 
-from simhbase.stores.rocksdb.integrity import data_files
 from simhbase.stores.rocksdb.memory import memory_for
 from simhbase.stores.rocksdb.options import database_options, open_rdict
 from tests.adversary.damage import copy_beside, damage_a_row, require_errors
@@ -107,7 +106,7 @@ def read_files(store: Path) -> tuple[frozenset[str], int]:
         access = AccessType.read_only(error_if_log_file_exist=False)
         with closing(open_rdict(store, options, access, memory)) as opened:
             oldest = opened.property_int_value("rocksdb.min-log-number-to-keep") or 0
-            return data_files(opened), oldest
+            return frozenset(file["name"].lstrip("/") for file in opened.live_files()), oldest
 
 
 def is_of_documents(file: Path) -> bool:

@@ -6,6 +6,7 @@ import random
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.synchronize import Event
@@ -626,3 +627,66 @@ def test_readers_beside_a_writer_that_compacts_find_every_document(tmp_path: Pat
     finally:
         stop.set()
         writer.join(60)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def leading_to(target: str) -> Damage:
+    return lambda path: path.symlink_to(target)
+
+
+@pytest.mark.parametrize("access", ACCESS)
+@pytest.mark.parametrize(
+    "place", [pipe, leading_to("../victim"), leading_to("/dev/zero")], ids=["pipe", "file", "device"]
+)
+@pytest.mark.parametrize(
+    "name", [NOTE, "rocksdict-config.json", "LOCK", "999999.log", "MANIFEST-999999", "ingest", "ingest/index"]
+)
+def test_a_folder_of_a_stranger_leads_nowhere(
+    closed: Path, tmp_path: Path, name: str, place: Damage, access: Access
+) -> None:
+    victim, store = tmp_path / "victim", copy_of(closed, tmp_path / "store")
+    victim.write_text("of another")
+    (store / name).parent.mkdir(exist_ok=True)
+    (store / name).unlink(missing_ok=True)
+    place(store / name)
+    with pytest.raises(StoreFailed, match=f"{Path(name).name} in its folder is a link, pipe or device"):
+        simhbase.open(f"rocksdb:{store}", access=access)
+    salvaged = ("migrate", "--store", f"rocksdb:{store}", "--to", f"rocksdb:{tmp_path / 'new'}")
+    done = run(*salvaged, "--salvage", "lost.jsonl", cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"is a link, pipe or device" in done.stderr
+    assert victim.read_text() == "of another"
+
+
+def test_a_store_is_not_created_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "rocksdict-config.json").symlink_to("../victim")
+    with pytest.raises(StoreFailed, match="is a link"):
+        simhbase.open(f"rocksdb:{tmp_path / 'store'}", create="default")
+    assert not (tmp_path / "victim").exists()
+
+
+@pytest.mark.parametrize("access", ACCESS)
+def test_a_file_of_others_that_is_named_like_a_log_is_no_log(
+    killed: Path, tmp_path: Path, access: Access
+) -> None:
+    store = copy_of(killed, tmp_path / "store")
+    (store / "load.log").write_text("of a user")
+    with simhbase.open(f"rocksdb:{store}", access=access) as index:
+        assert_whole(index)
+
+
+def test_a_large_file_in_a_store_takes_little_memory(closed: Path, tmp_path: Path) -> None:
+    store = copy_of(closed, tmp_path / "store")
+    with (store / "MANIFEST-999999").open("wb") as file:
+        file.truncate(1 << 28)
+    tracemalloc.start()
+    try:
+        assert "MANIFEST-999999 changed after the store was closed" in outcome(store, "read")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 1 << 25

@@ -31,6 +31,7 @@ from simhbase.stores.rocksdb.folder import (
     is_store,
     make_folder,
     make_room,
+    refuse_links,
     require_store,
 )
 from simhbase.stores.rocksdb.follower import Follower
@@ -82,6 +83,7 @@ class RocksBackend(Backend):
                 refuse_prepared(self.folder)
             except OSError as error:
                 raise StoreFailed(f"{self.url} is not written to: {error.strerror}") from error
+        refuse_links(self.url, self.folder)
         require_store(self.url, self.folder)
         memory = memory_for(self.url, holds_filters=access != "append")
         if access != "read":

@@ -31,7 +31,7 @@ from simhbase.stores.base import MET, PART_ROWS, Cell, DrawerHits, NearLimits, N
 from simhbase.stores.rocksdb.ingestion import FOLDER, Ingestion
 from simhbase.stores.rocksdb.integrity import is_damage
 from simhbase.stores.rocksdb.memory import Memory
-from simhbase.stores.rocksdb.note import REMEDY, exclusive, note_open, write_note
+from simhbase.stores.rocksdb.note import REMEDY, exclusive, read_note, write_note
 from simhbase.stores.rocksdb.options import (
     CONFIGURATION,
     IN_ORDER,
@@ -380,7 +380,9 @@ def open_writer(url: str, path: Path, options: Options, memory: Memory) -> Datab
     """Open a database for writing. Raises StoreBusy, StoreFailed."""
     with Failures("opening", url):
         with exclusive(path):
-            note_open(path)
+            noted = read_note(path)
+            if noted is None or noted[0].place != noted[1]:  # else another writer has it open, or was killed
+                write_note(path, closed=False)
             rdict = open_rdict(path, options, AccessType.read_write(), memory)
         database = Database(url, rdict, path, options, memory, writes=True)
         try:

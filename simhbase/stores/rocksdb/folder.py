@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from rocksdict import Rdict
@@ -10,11 +11,31 @@ from rocksdict import Rdict
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.process.plain_files import refuse_prepared
 from simhbase.stores.rocksdb.database import Failures
+from simhbase.stores.rocksdb.ingestion import FOLDER as INGESTED
 from simhbase.stores.rocksdb.integrity import holds_rows
 from simhbase.stores.rocksdb.note import NOTE, REMEDY, sync
 from simhbase.stores.rocksdb.options import CONFIGURATION, TABLES, database_options
 
 NOTHING_THERE = "no store there; create one with simhbase load or simhbase tables create"
+
+
+def refuse_links(url: str, folder: Path) -> None:
+    """Raises StoreFailed for a link, pipe or device in the folder of a store, which may come from a stranger:
+    RocksDB and rocksdict write to what links lead to, also for reading, and wait for pipes."""
+    with (
+        Failures("opening", url),
+        suppress(FileNotFoundError, NotADirectoryError),  # told by others
+        os.scandir(folder) as entries,
+    ):
+        for entry in entries:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if not is_folder and not entry.is_file(follow_symlinks=False):
+                raise StoreFailed(
+                    f"opening {url} failed: {entry.name} in its folder is a link, pipe or device: a "
+                    "store has plain files, so put the file itself there, or remove it"
+                )
+            if is_folder and entry.name == INGESTED:
+                refuse_links(url, folder / INGESTED)
 
 
 def require_store(url: str, path: Path) -> None:

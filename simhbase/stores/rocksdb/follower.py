@@ -15,7 +15,7 @@ from rocksdict import AccessType, Options, Rdict
 from simhbase.errors import StoreBusy, StoreFailed
 from simhbase.stores.rocksdb.database import LINKS, Database, Failures
 from simhbase.stores.rocksdb.folder import require_store
-from simhbase.stores.rocksdb.integrity import Growth, data_files, growth_of, require_whole
+from simhbase.stores.rocksdb.integrity import Growth, growth_of, require_whole
 from simhbase.stores.rocksdb.memory import Memory
 from simhbase.stores.rocksdb.note import REMEDY
 from simhbase.stores.rocksdb.options import CONFIGURATION, open_rdict
@@ -91,11 +91,12 @@ class Follower:
             # A flush deleted logs before they were replayed; their rows are in files now.
             self._catch_up(database)
             # It leaves out files that were lost, or that the writer deleted, since they were opened above.
-            missing = sorted(files - data_files(rdict))
+            missing = sorted(files.difference(file["name"] for file in rdict.live_files()))
             if missing:
                 database.close()
                 raise StoreFailed(
-                    f"opening {self._url} failed: {', '.join(missing)} cannot be opened any more. {REMEDY}"
+                    f"opening {self._url} failed: {', '.join(missing).replace('/', '')} cannot be opened any "
+                    f"more. {REMEDY}"
                 )
         return database
 

@@ -88,35 +88,26 @@ def require_whole(url: str, path: Path, open_rdict: Callable[[Options, AccessTyp
         try:
             written = opened.latest_sequence_number()
             oldest = opened.property_int_value("rocksdb.min-log-number-to-keep") or 0
-            files = data_files(opened)
+            files = frozenset(file["name"] for file in opened.live_files())
         finally:
             opened.close()
     finally:
         no_logs.remove()
-    logs = {int(log.stem): log for log in path.glob("*.log")}
+    logs = {int(log.stem): log for log in path.glob("*.log") if log.stem.isdecimal()}  # else it is not ours
     if max(logs, default=-1) < oldest:
         raise StoreFailed(
             f"opening {url} failed: its log {oldest:06}.log, or a later one, is missing. {REMEDY}"
         )
-    begins = next(filter(None, (_first_write(log) for _, log in sorted(logs.items()))), 0)
+    begins = 0  # the first write in a log
+    for _, log in sorted(logs.items()):
+        with suppress(FileNotFoundError, struct.error), log.open("rb") as file:
+            _, _, kind, begins = _RECORD.unpack(file.read(_RECORD.size))
+            if kind in (_WHOLE, _FIRST) and begins:
+                break
+            begins = 0
     if begins > written + 1:
         raise StoreFailed(
             f"opening {url} failed: the writes from {written + 1:,} to {begins - 1:,} are in none of its "
             f"files. Its MANIFEST was cut short, or a log before {logs[min(logs)].name} is missing. {REMEDY}"
         )
     return files
-
-
-def data_files(opened: Rdict) -> frozenset[str]:
-    """The names of the data files that an open database reads."""
-    return frozenset(file["name"].lstrip("/") for file in opened.live_files())
-
-
-def _first_write(log: Path) -> int:
-    """The sequence number of a log's first write, 0 if it has none."""
-    with suppress(FileNotFoundError), log.open("rb") as file:
-        head = file.read(_RECORD.size)
-        if len(head) == _RECORD.size:
-            _, _, kind, number = _RECORD.unpack(head)
-            return int(number) if kind in (_WHOLE, _FIRST) else 0
-    return 0

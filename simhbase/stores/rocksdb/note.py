@@ -22,6 +22,8 @@ from simhbase.errors import StoreFailed
 
 NOTE = "simhbase-note.json"
 _UNFINISHED = f"{NOTE}.unfinished"
+_MOST_BYTES = 1 << 20  # of a note, which has a line for each of a few files
+_BLOCK = 1 << 20
 _NOTED = ("CURRENT", "MANIFEST-*", "*.log")  # the manifest leads to all other files
 REMEDY = (
     "A file of the store is lost or damaged: change nothing in its folder, and put back that file from a "
@@ -52,7 +54,7 @@ class Note:
 def require_as_noted(url: str, folder: Path) -> None:
     """Raises StoreFailed if the files differ from those that the last writer left, or lie in a copy of the
     folder that it left open."""
-    found = _read(folder)
+    found = read_note(folder)
     if found is None:
         return
     note, place = found
@@ -70,7 +72,7 @@ def require_as_noted(url: str, folder: Path) -> None:
 
 def is_closed(folder: Path) -> bool:
     """True if the note says that the last writer closed the store. Raises StoreFailed if it is damaged."""
-    found = _read(folder)
+    found = read_note(folder)
     return found is not None and found[0].files is not None
 
 
@@ -85,24 +87,17 @@ def exclusive(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def note_open(folder: Path) -> None:
-    """Note that the store in this folder is, or was, open for writing. Raises OSError."""
-    found = _read(folder)
-    if found is None or found[0].place != found[1]:  # else another writer has it open, or was killed
-        write_note(folder, closed=False)
-
-
 def remove_note(folder: Path) -> None:
     for name in (NOTE, _UNFINISHED):
         (folder / name).unlink(missing_ok=True)
 
 
-def _read(folder: Path) -> tuple[Note, list[int]] | None:
+def read_note(folder: Path) -> tuple[Note, list[int]] | None:
     """The note and the place where it lies, None if there is none. Raises StoreFailed if it is damaged."""
     try:
         with (folder / NOTE).open("rb") as file:
             place = [folder.stat().st_ino, os.fstat(file.fileno()).st_ino]
-            content = file.read()
+            content = file.read(_MOST_BYTES)
     except FileNotFoundError:
         return None
     try:
@@ -151,6 +146,9 @@ def _contents(folder: Path, *, closing: bool) -> dict[str, list[int]]:
         for path in folder.glob(pattern):
             if closing:  # what is noted must not be lost in a crash of the machine
                 sync(path)
-            content = path.read_bytes()
-            contents[path.name] = [len(content), zlib.crc32(content)]
+            size = checksum = 0
+            with path.open("rb") as file:
+                while block := file.read(_BLOCK):
+                    size, checksum = size + len(block), zlib.crc32(block, checksum)
+            contents[path.name] = [size, checksum]
     return contents

@@ -22,7 +22,7 @@ from simhbase.model.values import Size
 from simhbase.stores.base import ATOMIC_TABLES, MET, NoteDamage, RecordTable
 from simhbase.stores.keys import after_key
 from simhbase.stores.rocksdb.database import Database, Failures, holds
-from simhbase.stores.rocksdb.folder import NOTHING_THERE, require_store
+from simhbase.stores.rocksdb.folder import NOTHING_THERE, refuse_links, require_store
 from simhbase.stores.rocksdb.integrity import holds_rows, require_whole
 from simhbase.stores.rocksdb.memory import Memory, memory_for
 from simhbase.stores.rocksdb.note import NOTE, REMEDY, is_closed, require_as_noted
@@ -49,6 +49,7 @@ _Rows = list[tuple[bytes, bytes]]
 def open_damaged(url: str, path: Path, note: NoteDamage) -> RocksStore:
     """Open what can be read of a store. Raises TablesMissing if there are no files, StoreBusy if a process
     writes to it."""
+    refuse_links(url, path)
     with Failures("opening", url):
         if not path.is_dir() or not holds_rows(path):
             raise TablesMissing(f"{url}: {NOTHING_THERE}")
@@ -123,7 +124,7 @@ class Remains:
         for log in folder.glob("*.log"):
             log.unlink()
         for log in self._path.glob("*.log"):
-            with suppress(OSError):  # noted already
+            with suppress(OSError, ValueError):  # noted already; not a number, so not a log of ours
                 shutil.copyfile(log, folder / f"{int(log.stem) + _LATER:06}.log")
         try:
             Rdict(str(folder), database_options(), access_type=_reading()).close()
