@@ -31,6 +31,7 @@ from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.content import NamedContent
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
 from simhbase.text.packages import package_version
+from simhbase.text.userfile import MOST_BYTES
 from simhbase.text.variants import CharacterTable
 
 FORMAT = 1
@@ -315,7 +316,10 @@ def _read_file(store: Store, parameter: str, stored: FileNote) -> NamedContent:
     else:
         pieces = Meta(store).under(_prefix(parameter, stored.digest))
         try:
-            content = zlib.decompress(b"".join(piece for _, piece in pieces))
+            unpacker = zlib.decompressobj()
+            content = unpacker.decompress(b"".join(piece for _, piece in pieces), MOST_BYTES)
+            if not unpacker.eof:  # rows of a stranger's store may unpack to a thousand times their size
+                raise zlib.error(f"incomplete, or more than {MOST_BYTES >> 20:,} MiB")
         except zlib.error as error:
             raise StoreFailed(
                 f"the table meta of {store.url} has lost rows of its profile's {name}: {error}. Restore the "

@@ -2,6 +2,7 @@
 its repair removes what all else works without."""
 
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from itertools import product
@@ -11,7 +12,7 @@ import pytest
 import simhbase
 from simhbase.admin.check import DAMAGED_META, LOST_META, UNREADABLE, Checker
 from simhbase.errors import ProfileMismatch, StoreBusy, StoreFailed, UsageError
-from simhbase.index import Index
+from simhbase.index import Index, stored_profile
 from simhbase.index.load_log import LoadLog, all_loads
 from simhbase.index.mute import MuteList
 from simhbase.index.rows import document_key
@@ -21,6 +22,7 @@ from simhbase.loads.checkpoints import DecisionNote, PartNote
 from simhbase.stores import open_store
 from simhbase.stores.base import RecordTable
 from simhbase.stores.meta import Meta
+from simhbase.text.idf import IdfTable
 from tests.command_line import run
 from tests.contract.conftest import with_profiles
 from tests.contract.test_explain import OTHER  # a fixture
@@ -233,6 +235,18 @@ def test_a_lost_piece_of_a_file_of_the_profile_is_named(tmp_path):
     done = run("find", "--text", "a text of words", *store, cwd=tmp_path)
     assert done.returncode == 1
     assert b"has lost rows of its profile's IDF table" in done.stderr
+
+
+def test_a_file_of_the_profile_of_a_stranger_is_unpacked_only_as_far_as_one_may_be(tmp_path, monkeypatch):
+    """250 kB of a store took 8 GB."""
+    url, idf = f"rocksdb:{tmp_path}/s.db", IdfTable("own", b"many 1.0\nwords 2.0\n")
+    simhbase.open(url, create=simhbase.Profile(verify=False, weights="tfidf", idf=idf)).close()
+    with closing(open_store(url, "write")) as opened:
+        ((key, _),) = Meta(opened).under(b"idf/")
+        Meta(opened).put([(key, zlib.compress(bytes(3 << 20)))])
+    monkeypatch.setattr(stored_profile, "MOST_BYTES", 1 << 20)
+    with pytest.raises(StoreFailed, match="incomplete, or more than 1 MiB"):
+        simhbase.open(url, access="read")
 
 
 @on_each_store
