@@ -31,7 +31,6 @@ from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.content import NamedContent
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
 from simhbase.text.packages import package_version
-from simhbase.text.userfile import MOST_BYTES
 from simhbase.text.variants import CharacterTable
 
 FORMAT = 1
@@ -314,6 +313,8 @@ def _read_file(store: Store, parameter: str, stored: FileNote) -> NamedContent:
     if stored.source == JIEBA:
         file: NamedContent = jieba_table()
     else:
+        from simhbase.text.userfile import MOST_BYTES  # loads zstandard, and few profiles have files
+
         pieces = Meta(store).under(_prefix(parameter, stored.digest))
         try:
             unpacker = zlib.decompressobj()
