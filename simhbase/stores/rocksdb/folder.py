@@ -29,7 +29,9 @@ def refuse_links(url: str, folder: Path) -> None:
     ):
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
-            if not is_folder and not entry.is_file(follow_symlinks=False):
+            is_plain = is_folder or entry.is_file(follow_symlinks=False)
+            # A file that its writer has deleted since may be none of these, where folders keep no types.
+            if not is_plain and os.path.lexists(entry.path):
                 raise StoreFailed(
                     f"opening {url} failed: {entry.name} in its folder is a link, pipe or device: a "
                     "store has plain files, so put the file itself there, or remove it"
