@@ -111,7 +111,7 @@ class InputOptions:
         if self.zstd_long is not None and not 10 <= self.zstd_long <= 31:
             raise UsageError(f"must be from 10 to 31, not {self.zstd_long}", parameter="zstd_long")
         decode(b"", self.encoding)
-        if unknown := re.search(r"\{(?!file\})\w+\}", self.id_prefix):
+        if unknown := re.search(r"\{[^}]*\}?|\}", self.id_prefix.replace("{file}", "")):
             raise UsageError(
                 f"{unknown[0]} stands for nothing: {{file}} is the file's name", parameter="id_prefix"
             )

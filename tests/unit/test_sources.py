@@ -124,8 +124,8 @@ class TestJsonLines:
     )
     def test_the_prefix_of_a_files_name(self, tmp_path, name, prefix):
         content = gzip.compress(json_lines(A)) if name.endswith(".gz") else json_lines(A)
-        (item,) = read(write(tmp_path / name, content), format="jsonl", id_prefix="a/{file}/{}")
-        assert item.id == f"a/{prefix}/{{}}a"
+        (item,) = read(write(tmp_path / name, content), format="jsonl", id_prefix="a/{file}/")
+        assert item.id == f"a/{prefix}/a"
 
     def test_escaped_and_raw_characters_are_the_same(self, tmp_path):
         path = write(tmp_path / "x.jsonl", '{"id":"文","text":"\\u6587\\ud83d\\ude00"}\n'.encode())
