@@ -73,6 +73,21 @@ def test_nothing_that_exists_is_overwritten(tmp_path):
     assert result("stats", "--exact", "--store", "rocksdb:kept", cwd=tmp_path)["documents"] == 5
 
 
+@pytest.mark.parametrize("is_link", [True, False], ids=["link", "folder"])
+def test_a_folder_beside_the_snapshot_is_not_emptied(tmp_path, is_link):
+    load(tmp_path, spread(5))
+    folder = tmp_path / ("others" if is_link else "kept.tmp")
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("of a user")
+    if is_link:
+        (tmp_path / "kept.tmp").symlink_to("others")
+    result("tables", "snapshot", "kept", *STORE, cwd=tmp_path)
+    assert (folder / "thesis.txt").read_text() == "of a user"
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names - {"kept.tmp", "others"} == {"kept", "s.db", "prepared.jsonl"}
+    assert rows(tmp_path / "kept") == rows(tmp_path / "s.db")
+
+
 def test_a_snapshot_within_the_store_is_refused(tmp_path):
     load(tmp_path, spread(5))
     done = run("tables", "snapshot", "s.db/kept", *STORE, cwd=tmp_path)

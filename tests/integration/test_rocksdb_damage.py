@@ -690,3 +690,29 @@ def test_a_large_file_in_a_store_takes_little_memory(closed: Path, tmp_path: Pat
     finally:
         tracemalloc.stop()
     assert most < 1 << 25
+
+
+def test_a_reader_opens_again_through_no_link(tmp_path: Path) -> None:
+    store, victim = f"rocksdb:{tmp_path / 'store'}", tmp_path / "victim"
+    victim.write_text("of another")
+    simhbase.open(store, create="default").close()
+    with simhbase.open(store, access="read") as index:
+        (tmp_path / "new.jsonl").write_text('{"id": "a", "text": "a text that is stored by another process"}')
+        assert run("load", "--store", store, "new.jsonl", cwd=tmp_path).returncode == 0
+        (tmp_path / "store" / "rocksdict-config.json").unlink()
+        (tmp_path / "store" / "rocksdict-config.json").symlink_to("../victim")
+        with pytest.raises(StoreFailed, match="is a link"):
+            index.fingerprints(["a"])
+    assert victim.read_text() == "of another"
+
+
+@pytest.mark.parametrize("place", [pipe, leading_to("../victim")], ids=["pipe", "folder"])
+@pytest.mark.parametrize("name", ["ingest", "archive"])
+def test_a_folder_of_a_stranger_is_not_dropped(tmp_path: Path, name: str, place: Damage) -> None:
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "000123.log").write_text("of another")
+    simhbase.open(f"rocksdb:{tmp_path / 'store'}", create="default").close()
+    place(tmp_path / "store" / name)
+    with pytest.raises(StoreFailed, match=f"{name} in its folder is a link"):
+        simhbase.tables.drop(f"rocksdb:{tmp_path / 'store'}")
+    assert (tmp_path / "victim" / "000123.log").read_text() == "of another"

@@ -41,6 +41,7 @@ from simhbase.stores.rocksdb.memory import Memory, memory_for
 from simhbase.stores.rocksdb.note import remove_note, sync
 from simhbase.stores.rocksdb.options import INDEX, database_options, open_rdict
 from simhbase.stores.rocksdb.store import RocksStore
+from simhbase.stores.rocksdb.temporary import TemporaryFolder
 
 __all__ = ["INDEX", "RocksBackend", "RocksStore"]
 
@@ -143,6 +144,7 @@ class RocksBackend(Backend):
                 self.folder.rmdir()
 
     def droppable(self) -> list[str]:
+        refuse_links(self.url, self.folder)
         if not is_store(self.folder):
             raise TablesMissing(f"{self.url}: {NOTHING_THERE}")
         return [self.url]
@@ -151,6 +153,12 @@ class RocksBackend(Backend):
         copied = RocksBackend(f"rocksdb:{folder}").folder
         require_store(self.url, self.folder)
         make_room(self.folder, copied)
-        with closing(self.open("write")) as store:
-            store.database.copy_to(copied)
+        with closing(self.open("write")) as store, Failures("copying", self.url):
+            # RocksDB empties NAME.tmp beside a copy: a user's folder, or what another user's link leads to.
+            private = TemporaryFolder("copy", copied.parent)
+            try:
+                store.database.copy_to(private.path / copied.name)
+                (private.path / copied.name).rename(copied)
+            finally:
+                private.remove()
         sync(copied.parent)

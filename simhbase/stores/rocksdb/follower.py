@@ -14,7 +14,7 @@ from rocksdict import AccessType, Options, Rdict
 
 from simhbase.errors import StoreBusy, StoreFailed
 from simhbase.stores.rocksdb.database import LINKS, Database, Failures
-from simhbase.stores.rocksdb.folder import require_store
+from simhbase.stores.rocksdb.folder import refuse_links, require_store
 from simhbase.stores.rocksdb.integrity import Growth, growth_of, require_whole
 from simhbase.stores.rocksdb.memory import Memory
 from simhbase.stores.rocksdb.note import REMEDY
@@ -82,6 +82,7 @@ class Follower:
             time.sleep(_PAUSE)
 
     def _open(self, seen: Growth, options: Options, memory: Memory) -> Database:
+        refuse_links(self._url, self._path)  # again: others may have put some there since the last opening
         require_store(self._url, self._path)
         with Failures("opening", self._url):
             self._seen, self._settled = seen, NEVER

@@ -1,4 +1,4 @@
-"""Folders among temporary files that end with their process."""
+"""Folders, mostly among temporary files, that end with their process."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ class TemporaryFolder:
     """A new folder of this user alone, locked while it is used.
 
     It is removed by `remove`, at the latest with this object; that of a process that was killed by the next
-    process of this user that makes a folder of the same kind. Raises OSError.
+    process of this user that makes a folder of the same kind. top: where, None for the system's temporary
+    folder. Raises OSError.
     """
 
-    def __init__(self, kind: str) -> None:
-        top, prefix = Path(gettempdir()), f"simhbase-{kind}-"
+    def __init__(self, kind: str, top: Path | None = None) -> None:
+        top, prefix = top or Path(gettempdir()), f"simhbase-{kind}-"
         for folder in top.glob(f"{prefix}*"):
             with suppress(OSError):  # it is in use, no folder, of another user, or gone
                 lock = os.open(folder, _FOLDER)
