@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from simhbase.errors import OutputFailed, SimhbaseError, UsageError
+from simhbase.process.plain_files import refuse_prepared
 
 _PART, _OLD = ".part", ".old"
 
@@ -90,18 +93,30 @@ class Outputs:
     def _try_writing(self, place: str) -> None:
         with _failing_as(OutputFailed, f"cannot write {place}"):
             self._delete(place + _PART)
+            self._at(place + _OLD)  # refused now, not at the end
             files, path = self._at(place + _PART)
             files.mkdirs(path)
             files.delete(path, True)
 
     def _at(self, place: str) -> tuple[Any, Any]:
+        """The file system of an output, and its path there. Raises OutputFailed for what another user has
+        put there, into a folder of all users: Hadoop deletes what a link leads to if it cannot delete the
+        link."""
+        if os.path.lexists(local := place.removeprefix("file:")):
+            try:
+                refuse_prepared(Path(local))
+            except OSError as error:
+                raise OutputFailed(f"cannot write {local}: {error.strerror}") from error
+        return self._found(place)
+
+    def _found(self, place: str) -> tuple[Any, Any]:
         context = self.session.sparkContext
         path = context._jvm.org.apache.hadoop.fs.Path(place)  # type: ignore[union-attr]
         return path.getFileSystem(context._jsc.hadoopConfiguration()), path
 
     def _full(self, place: str) -> str:
         with _failing_as(UsageError, f"cannot use {place}"):
-            files, path = self._at(place)
+            files, path = self._found(place)
             return str(files.makeQualified(path).toString())
 
     def _exists(self, place: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -199,6 +200,21 @@ def test_outputs_get_their_names_together(spark, tmp_path, monkeypatch):
     assert read() == dict.fromkeys(outputs.paths, "first")
     write("third")
     assert read() == dict.fromkeys(outputs.paths, "third")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives links away")
+@pytest.mark.parametrize("name", ["unique", "unique.part", "unique.old"])
+def test_a_link_of_another_user_is_not_followed(spark, tmp_path, name):
+    """Hadoop deleted all files in the folder that such a link led to, which it could not delete itself."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / name).symlink_to(tmp_path)
+    os.lchown(shared / name, 1, -1)
+    shared.chmod(0o1777)
+    outputs = Outputs(spark, {"unique": str(shared / "unique")}, overwrite=True)
+    with pytest.raises(OutputFailed, match=r"cannot write .*/shared/unique.*: it is a link of another user"):
+        outputs.require([])
+    assert (shared / name).is_symlink()
 
 
 def test_rows_of_parquet_are_read_and_written_with_all_columns(spark, tmp_path, corpus):
