@@ -98,6 +98,10 @@ def test_answers_are_those_from_all_that_is_near(
         )
         expected = list(map(repr, chosen.run()))
         assert answers(16) == answers(128) == expected
+        with mock.patch.multiple(selection, NEAREST=nearest, DRAWER_LIMIT=drawer_limit):
+            first = list(map(repr, duplicates_of(index.reader, ids, found, bounds, in_parts=True)))
+        assert 0 < len(first) <= len(expected)
+        assert first == expected[: len(first)]
         if drawer_limit > len(stored) and not replaced:
             # Nothing else is stored in between, so the first is decided as by a lookup.
             assert expected[0] == repr(min(index.find(texts[0]).matches, default=None))

@@ -3,9 +3,11 @@
 import threading
 import time
 from collections.abc import Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice, pairwise
+from typing import Any
 
+import numpy as np
 import pytest
 
 import simhbase
@@ -14,11 +16,11 @@ from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claims import claim
 from simhbase.index.claims.batch import ClaimContext, ClaimKind, LoadRun
-from simhbase.index.claims.claim import PART, AtomicClaimer, QueuedClaims
+from simhbase.index.claims.claim import PART, AtomicClaimer, Claimed, QueuedClaims
 from simhbase.index.claims.selection import NEAREST
 from simhbase.index.rows import BATCH_ROWS, document_key
 from simhbase.index.writer import DocumentBatch, Writer
-from simhbase.model.values import Claim
+from simhbase.model.values import Claim, Match
 from simhbase.profile.profile import Profile
 from tests.claiming import FAR, SCHEME, A, Quiet, claims_of, fingerprints_of, stored_in
 from tests.near import versions
@@ -329,6 +331,41 @@ def test_what_a_large_request_has_not_begun_in_time_is_undecided() -> None:
         assert {each.outcome for each in left} == {"undecided"}
         assert "not decided within 0 s" in str(left[0].reason)
         assert index.fingerprints([each.id for each in left]) == [None] * len(left)
+
+
+def test_claims_that_take_long_hold_up_no_writer_and_no_other_claim() -> None:
+    """Near a crowd of which none matches, 32 were decided before another's, under the lock of the store:
+    nobody could write, /readyz answered 503, and others' claims never came."""
+    size, beside = 300, list[int]()
+    with simhbase.open("memory:", create="default") as index, ThreadPoolExecutor(2) as pool:
+        many = [Document(f"a{number}", text) for number, text in enumerate(islice(versions(9), 0, None, 4))]
+        found = index.fingerprinter.fingerprint_many([each.text for each in many] * size).fingerprints
+        sketches = np.random.default_rng(0).integers(0, 256, found.sketches.shape, np.uint8)
+        index.add_batch(
+            [f"s{number}" for number in range(len(found))], FingerprintBatch(found.values, sketches)
+        )
+        claimer, decide = index.claimer, claim.duplicates_of
+        assert isinstance(claimer, AtomicClaimer)
+        others = list[Future[Future[Claimed]]]()
+
+        def decided(*arguments: Any, **options: Any) -> list[Match | None]:
+            if not others:
+                another = [Document("b", "quite another text of other words")]
+                others.append(pool.submit(index.begin_claims, another, source="b"))
+                while not claimer._queue.records:
+                    time.sleep(0.01)
+            matches = decide(*arguments, **options)
+            beside.append(len(matches))
+            return matches
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(claim, "duplicates_of", decided)
+            claims = index.begin_claims(many, source="a").result().claims
+        assert others[0].result().result().claims[0].outcome == "accepted"
+        assert [each.id for each in claims] == [each.id for each in many]
+        assert max(beside) <= 2  # one of them, and the other one's
+        again = index.claim_many(many)
+    assert {each.outcome for each in (*claims, *again)} == {"accepted"}
 
 
 def test_an_error_in_a_part_is_one_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:

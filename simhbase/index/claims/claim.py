@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
-from time import monotonic
+from time import monotonic, sleep
 from typing import Protocol, cast
 
 from simhbase.drawers.scheme import Scheme
@@ -53,6 +53,7 @@ LARGEST_SHARED = 512  # claims of several callers in one batch
 PART = 32
 CALLS_BESIDE = 2  # of a batch: its ticket and its own rows, while it reads drawers
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds
+PAUSE_FOR_OTHERS = 0.001  # seconds: a lock that is taken again at once is given to nobody else
 INTERRUPTIBLE = 0.5  # seconds after which Ctrl-C is noticed at the latest
 IDLE = 0.2  # seconds without claims after which what they left is removed
 OTHER_TEXT = "another text is stored under this id: a change is made by add"
@@ -155,7 +156,7 @@ class QueuedClaims(QueuedRequest[ClaimKind, Claimed]):
 
 
 class PartOfClaims(QueuedClaims):
-    """A part of a request."""
+    """A part of a request, of which the first ones are decided, at least one."""
 
     def answer(self, claims: Sequence[Claim], report: AddReport, count: Count) -> None:
         """Gives the answers to the whole request, which counts and shows them."""
@@ -209,7 +210,7 @@ class AtomicClaimer(Claimer):
 
     def begin(self, request: QueuedClaims) -> None:
         most = LARGEST_SHARED if request.source is None else PART
-        if request.source is not None and len(request.records) > PART:
+        if request.source is not None and len(request.records) > 1 and not isinstance(request, PartOfClaims):
             self._begin_in_parts(request)
             return
         self._queue.put(request, is_due=True)
@@ -235,7 +236,7 @@ class AtomicClaimer(Claimer):
                 return
             claims += claimed.claims
             report += claimed.report
-            left = left[PART:]
+            left = left[len(claimed.claims) :]
         reason = TIME_IS_UP.format(seconds=request.timeout)
         claims += (claim_of(request.batch, number, "undecided", reason=reason) for number in left)
         request.answer(claims, report, self._count)
@@ -268,21 +269,40 @@ class AtomicClaimer(Claimer):
         """Claims for requests with different ids."""
         batches, kind = [request.batch for request in requests], requests[0].kind
         batch = batches[0] if len(batches) == 1 else DocumentBatch.joined(batches)
-        with self._store.exclusive():
-            answers = {} if kind.replacing else dict(self._stored(batch))
-            again = {claim.id for claim in answers.values() if claim.accepted}
-            open_ = [number for number in range(len(batch.ids)) if number not in answers]
-            new = batch[open_] if answers else batch
-            of = kind.scope.of if kind.scope else b""
-            reader = Reader(self._store, self._scheme, clock=self._clock, hidden=kind.hidden(), of=of)
-            found = duplicates_of(reader, new.ids, new.fingerprints, kind.bounds)
-            kept = new[[number for number, near in enumerate(found) if near is None]] if any(found) else new
-            report = Writer(self._store, self._scheme, self._clock).add(kept)
-        for number, near in zip(open_, found, strict=True):
-            answers[number] = claim_of(batch, number, "duplicate" if near else "accepted", near)
+        answers, again, left, report = dict[int, Claim](), set[str](), list(range(len(batch.ids))), NOTHING
+        has_turns = requests[0].source is not None
+        while left:  # between parts, which may take seconds where much is near, others may write
+            if has_turns and all(each.timeout and each.is_late(monotonic()) for each in requests):
+                for number in left:  # nobody waits for these
+                    reason = TIME_IS_UP.format(seconds=requests[0].timeout)
+                    answers[number] = claim_of(batch, number, "undecided", reason=reason)
+                left = []
+                break
+            rest = batch[left] if answers else batch
+            with self._store.exclusive():
+                stored = {} if kind.replacing else dict(self._stored(rest))
+                answers |= {left[place]: claim for place, claim in stored.items()}
+                again |= {claim.id for claim in stored.values() if claim.accepted}
+                left = [number for place, number in enumerate(left) if place not in stored]
+                new = batch[left] if answers else batch
+                of = kind.scope.of if kind.scope else b""
+                reader = Reader(self._store, self._scheme, clock=self._clock, hidden=kind.hidden(), of=of)
+                found = duplicates_of(reader, new.ids, new.fingerprints, kind.bounds, in_parts=has_turns)
+                kept = [place for place, near in enumerate(found) if near is None]
+                added = Writer(self._store, self._scheme, self._clock).add(
+                    new if len(kept) == len(new.ids) else new[kept]
+                )
+            report = added if len(found) == len(batch.ids) else report + added
+            for number, near in zip(left, found, strict=False):
+                answers[number] = claim_of(batch, number, "duplicate" if near else "accepted", near)
+            if left := left[len(found) :]:
+                if len(requests) == 1 and isinstance(requests[0], PartOfClaims):
+                    break  # its caller begins the rest when others have had their turns
+                sleep(PAUSE_FOR_OTHERS)
+        decided = [answers[number] for number in range(left[0] if left else len(batch.ids))]
         if self._counts:
-            note_refused(self._store, self._clock(), answers.values())
-        answered = (answers[number] for number in range(len(batch.ids)))
+            note_refused(self._store, self._clock(), decided)
+        answered = iter(decided)
         for request in requests:
             claims = list(islice(answered, len(request.batch.ids)))
             unchanged = sum(claim.id in again for claim in claims)

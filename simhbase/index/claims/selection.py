@@ -38,7 +38,12 @@ InFull = Callable[[list[int]], Sequence[list[Match]]]
 
 
 def duplicates_of(
-    reader: Reader, ids: Sequence[str], fingerprints: FingerprintBatch, bounds: Bounds
+    reader: Reader,
+    ids: Sequence[str],
+    fingerprints: FingerprintBatch,
+    bounds: Bounds,
+    *,
+    in_parts: bool = False,
 ) -> list[Match | None]:
     """For each of n documents, the nearest document that it is a duplicate of, None if it should be stored
     (by the caller).
@@ -54,13 +59,18 @@ def duplicates_of(
 
     Drawers beyond DRAWER_LIMIT are read in full for a document without a match so far. (The duplicate
     reported may then not be the nearest.)
+
+    in_parts: decide only the first ones, at least one, before the next that takes long, as much is near it
+    and the nearest does not match.
     """
     if len(ids) == 1:
         return [_nearest_other(reader, ids[0], fingerprints.single, Asked(bounds))]
     if not ids:
         return []
     batch = frozenset(ids)
-    stored = nearest_stored(reader, fingerprints, bounds, batch, DRAWER_LIMIT)
+    stored = nearest_stored(reader, fingerprints, bounds, batch, DRAWER_LIMIT, in_parts=in_parts)
+    if (decided := len(stored.matches)) < len(ids):
+        ids, fingerprints = ids[:decided], fingerprints[:decided]
 
     def in_full(numbers: list[int]) -> list[list[Match]]:
         return nearest_stored(reader, fingerprints[numbers], bounds, batch, None).matches
@@ -74,12 +84,14 @@ def nearest_stored(
     bounds: Bounds,
     batch: Container[str],
     drawer_limit: int | None,
+    *,
+    in_parts: bool = False,
 ) -> Near:
     """What `stored_near` finds, as far as n texts may be duplicates of it, whatever is decided about the
     batch: of each text the nearest match that is not in the batch, and those that are.
 
     Documents are followed from the nearest on, until one matches. All of a large cluster would take time and
-    memory by its size for each of the n."""
+    memory by its size for each of the n. in_parts: of the first texts only, as in `duplicates_of`."""
     n = len(fingerprints)
     found = Near([[] for _ in range(n)], [False] * n, [False] * n, [], [inf] * n)
     left, limit = list(range(n)), NEAREST
@@ -93,6 +105,17 @@ def nearest_stored(
                 found.truncated[number], found.cut[number] = part.truncated[place], part.cut[place]
                 found.beyond[number] = part.beyond[place]
         left = [number for number in left if not _is_decided(found, number, batch)]
+        if in_parts and left:
+            some = slice(max(1, left[0]))
+            found = found._replace(
+                matches=found.matches[some],
+                truncated=found.truncated[some],
+                cut=found.cut[some],
+                beyond=found.beyond[some],
+            )
+            if left[0]:
+                return found
+            left, in_parts, limit = left[:1], False, FOLLOWED_AT_ONCE  # at once, not ever more of it
         limit *= LISTING_GROWTH
     return found
 
