@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 from functools import cache
 
 from mmh3 import hash_bytes
@@ -52,8 +53,14 @@ def model(folder: str) -> list[str]:
 
 
 def opened(path: str) -> Dictionary | None:
-    """The dictionary in a file, None if there is none or it is damaged."""
+    """The dictionary in a file, None if there is none, it is damaged, or another user may have made it."""
+    folder = os.path.dirname(path)
     try:
+        if (
+            os.stat(os.path.dirname(folder)).st_mode & stat.S_ISVTX
+            and os.lstat(folder).st_uid != os.geteuid()
+        ):
+            return None  # in a folder of all users
         with open(path, "rb") as file:
             return Dictionary(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError):  # mmap refuses an empty file with a ValueError, too

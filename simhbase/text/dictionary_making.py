@@ -12,7 +12,7 @@ from pathlib import Path
 from simhbase._core import Dictionary, build_dictionary
 from simhbase.errors import BadInput
 from simhbase.process.logs import logger
-from simhbase.process.plain_files import write_whole
+from simhbase.process.plain_files import refuse_prepared, write_whole
 from simhbase.text.dictionary import model, opened
 
 _STATES = "BEMS"
@@ -37,6 +37,7 @@ def make(folder: str, path: str) -> Dictionary:
 
 def _made(folder: str, path: Path) -> Dictionary:
     path.parent.mkdir(parents=True, exist_ok=True)
+    refuse_prepared(path.parent)  # others may have put links and pipes into it
     with _alone(path.with_suffix(".lock")):
         if found := opened(str(path)):
             return found  # another process made it

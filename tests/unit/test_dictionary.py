@@ -1,6 +1,7 @@
 """The copy of jieba's dictionary on disk: made once, mapped, and not trusted if it is damaged."""
 
 import logging
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -74,3 +75,21 @@ def test_a_folder_that_cannot_be_written_to_costs_time_and_says_so_once(tmp_path
     (warning,) = caplog.messages
     assert "cannot keep jieba's dictionary in" in warning
     assert "XDG_CACHE_HOME" in warning
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
+@pytest.mark.parametrize("place", [os.mkfifo, lambda path: path.symlink_to("victim")], ids=["pipe", "link"])
+@pytest.mark.parametrize("suffix", [".bin", ".lock"])
+def test_what_another_user_has_prepared_is_not_used(tmp_path, monkeypatch, place, suffix):
+    """In a folder of all users the file behind a link was emptied, and a pipe waited for."""
+    tmp_path.chmod(0o1777)
+    path = tmp_path / "simhbase" / "words-1.bin"
+    path.parent.mkdir()
+    place(path.with_suffix(suffix))
+    victim = path.parent / "victim"
+    victim.write_text("of another")
+    os.chown(path.parent, 1, -1)
+    assert module.opened(str(path)) is None
+    with pytest.raises(OSError, match="it is a folder of another user"):
+        dictionary_making._made("", path)
+    assert victim.read_text() == "of another"
