@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any
 
@@ -366,6 +367,30 @@ def test_claims_that_take_long_hold_up_no_writer_and_no_other_claim() -> None:
         assert max(beside) <= 2  # one of them, and the other one's
         again = index.claim_many(many)
     assert {each.outcome for each in (*claims, *again)} == {"accepted"}
+
+
+def test_a_part_that_is_decided_with_claims_of_others_is_answered_whole(monkeypatch) -> None:
+    decide = claim.duplicates_of
+    monkeypatch.setattr(claim, "duplicates_of", lambda *given, **options: decide(*given, **options)[:1])
+    with simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index:
+        claimer = index.claimer
+        assert isinstance(claimer, AtomicClaimer)
+        large, other = (
+            QueuedClaims.of(DocumentBatch(ids, fingerprints_of(values)), REPLACING, source=ids[0])
+            for ids, values in ((["a", "b", "c"], [A, A, FAR]), (["d"], [FAR]))
+        )
+        part = large.part(range(3))
+        claimer._claim([part, other])
+        assert [each.outcome for each in part.future.result().claims] == ["accepted", "duplicate", "accepted"]
+        assert [each.outcome for each in other.future.result().claims] == ["duplicate"]
+
+
+def test_a_part_is_late_when_its_request_is() -> None:
+    request = QueuedClaims.of(DocumentBatch(["a"], fingerprints_of([A])), REPLACING, 10.0, source="a")
+    part = replace(request, asked=time.monotonic() - 11).part([0])
+    assert part.is_late(time.monotonic())
+    request.is_given_up.set()
+    assert request.part([0]).is_late(time.monotonic())
 
 
 def test_an_error_in_a_part_is_one_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:

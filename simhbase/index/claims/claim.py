@@ -152,6 +152,8 @@ class QueuedClaims(QueuedRequest[ClaimKind, Claimed]):
             claims=[],
             timeout=self.timeout,
             source=self.source,
+            asked=self.asked,
+            is_given_up=self.is_given_up,
         )
 
 
@@ -237,8 +239,7 @@ class AtomicClaimer(Claimer):
             claims += claimed.claims
             report += claimed.report
             left = left[len(claimed.claims) :]
-        reason = TIME_IS_UP.format(seconds=request.timeout)
-        claims += (claim_of(request.batch, number, "undecided", reason=reason) for number in left)
+        claims += _too_late(request.batch, left, request.timeout)
         request.answer(claims, report, self._count)
 
     def _claim_all(self, requests: Sequence[QueuedClaims]) -> None:
@@ -267,50 +268,58 @@ class AtomicClaimer(Claimer):
 
     def _claim(self, requests: Sequence[QueuedClaims]) -> None:
         """Claims for requests with different ids."""
-        batches, kind = [request.batch for request in requests], requests[0].kind
+        batches, first = [request.batch for request in requests], requests[0]
         batch = batches[0] if len(batches) == 1 else DocumentBatch.joined(batches)
-        answers, again, left, report = dict[int, Claim](), set[str](), list(range(len(batch.ids))), NOTHING
-        has_turns = requests[0].source is not None
-        while left:  # between parts, which may take seconds where much is near, others may write
-            if has_turns and all(each.timeout and each.is_late(monotonic()) for each in requests):
-                for number in left:  # nobody waits for these
-                    reason = TIME_IS_UP.format(seconds=requests[0].timeout)
-                    answers[number] = claim_of(batch, number, "undecided", reason=reason)
-                left = []
+        claims, again, report, size = list[Claim](), set[str](), NOTHING, len(batch.ids)
+        in_parts = first.source is not None
+        is_part = len(requests) == 1 and isinstance(first, PartOfClaims)
+        while len(claims) < size and not (claims and is_part):
+            if in_parts and all(each.timeout and each.is_late(monotonic()) for each in requests):
+                claims += _too_late(batch, range(len(claims), size), first.timeout)  # nobody waits for these
                 break
-            rest = batch[left] if answers else batch
-            with self._store.exclusive():
-                stored = {} if kind.replacing else dict(self._stored(rest))
-                answers |= {left[place]: claim for place, claim in stored.items()}
-                again |= {claim.id for claim in stored.values() if claim.accepted}
-                left = [number for place, number in enumerate(left) if place not in stored]
-                new = batch[left] if answers else batch
-                of = kind.scope.of if kind.scope else b""
-                reader = Reader(self._store, self._scheme, clock=self._clock, hidden=kind.hidden(), of=of)
-                found = duplicates_of(reader, new.ids, new.fingerprints, kind.bounds, in_parts=has_turns)
-                kept = [place for place, near in enumerate(found) if near is None]
-                added = Writer(self._store, self._scheme, self._clock).add(
-                    new if len(kept) == len(new.ids) else new[kept]
-                )
-            report = added if len(found) == len(batch.ids) else report + added
-            for number, near in zip(left, found, strict=False):
-                answers[number] = claim_of(batch, number, "duplicate" if near else "accepted", near)
-            if left := left[len(found) :]:
-                if len(requests) == 1 and isinstance(requests[0], PartOfClaims):
-                    break  # its caller begins the rest when others have had their turns
+            if claims:
                 sleep(PAUSE_FOR_OTHERS)
-        decided = [answers[number] for number in range(left[0] if left else len(batch.ids))]
-        if self._counts:
-            note_refused(self._store, self._clock(), decided)
-        answered = iter(decided)
+            left = batch[range(len(claims), size)] if claims else batch
+            decided, stored, added = self._decide(left, first.kind, in_parts=in_parts)
+            report = report + added if claims else added
+            claims += decided
+            again |= stored
+        answered = iter(claims)
         for request in requests:
-            claims = list(islice(answered, len(request.batch.ids)))
-            unchanged = sum(claim.id in again for claim in claims)
+            answers = list(islice(answered, len(request.batch.ids)))
+            unchanged = sum(claim.id in again for claim in answers)
             if len(requests) > 1:  # and nothing is replaced
-                report = AddReport(added=sum(claim.accepted for claim in claims) - unchanged)
+                report = AddReport(added=sum(claim.accepted for claim in answers) - unchanged)
             if unchanged:
                 report = replace(report, unchanged=report.unchanged + unchanged)
-            request.answer(claims, report, self._count)
+            request.answer(answers, report, self._count)
+
+    def _decide(
+        self, batch: DocumentBatch, kind: ClaimKind, *, in_parts: bool
+    ) -> tuple[list[Claim], set[str], AddReport]:
+        """What is decided about documents, which of them were accepted before, and what was added.
+
+        in_parts: about the first ones only, where much is near: it takes seconds, and nobody else may write.
+        """
+        with self._store.exclusive():
+            answers = {} if kind.replacing else dict(self._stored(batch))
+            again = {claim.id for claim in answers.values() if claim.accepted}
+            open_ = [number for number in range(len(batch.ids)) if number not in answers]
+            new = batch[open_] if answers else batch
+            of = kind.scope.of if kind.scope else b""
+            reader = Reader(self._store, self._scheme, clock=self._clock, hidden=kind.hidden(), of=of)
+            found = duplicates_of(reader, new.ids, new.fingerprints, kind.bounds, in_parts=in_parts)
+            kept = [place for place, near in enumerate(found) if near is None]
+            report = Writer(self._store, self._scheme, self._clock).add(
+                new if len(kept) == len(new.ids) else new[kept]
+            )
+        for number, near in zip(open_, found, strict=False):
+            answers[number] = claim_of(batch, number, "duplicate" if near else "accepted", near)
+        end = open_[len(found)] if len(found) < len(open_) else len(batch.ids)
+        claims = [answers[number] for number in range(end)]
+        if self._counts:
+            note_refused(self._store, self._clock(), claims)
+        return claims, again, report
 
     def _stored(self, batch: DocumentBatch) -> Iterator[tuple[int, Claim]]:
         """The answers about documents that are stored."""
@@ -318,6 +327,12 @@ class AtomicClaimer(Claimer):
         for number, each in enumerate(known(self._store, batch.ids)):
             if each and each.stored and each.version >= alive:
                 yield number, claim_of(batch, number, stored_outcome(batch, number, each.entry, self._scheme))
+
+
+def _too_late(batch: DocumentBatch, numbers: Sequence[int], seconds: float) -> list[Claim]:
+    """The answers to claims that were not begun within the time of their request."""
+    reason = TIME_IS_UP.format(seconds=seconds)
+    return [claim_of(batch, number, "undecided", reason=reason) for number in numbers]
 
 
 def claim_of(
