@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EIO
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import PurePosixPath
 from time import monotonic
 from typing import Any, BinaryIO, Literal, cast
@@ -113,7 +114,10 @@ class RemoteFile:
         # One response contains the whole file, without a time limit. Passing any size avoids a request that
         # reports every problem as "not found".
         timeout = ClientTimeout(total=None, sock_connect=SILENCE, sock_read=SILENCE)
-        return self.system.open(self.path, "rb", block_size=0, size=1, timeout=timeout, **self._undecoded())
+        file = self.system.open(self.path, "rb", block_size=0, size=1, timeout=timeout, **self._undecoded())
+        # Beside the limit of the socket: bytes between chunks are no data.
+        file.read = partial(file.read, timeout=SILENCE)
+        return file
 
     def _undecoded(self) -> Mapping[str, Any]:
         """Options by which a web server's file comes as it is: aiohttp's decompression stops after the first
@@ -410,6 +414,8 @@ def _said(error: Exception) -> str:
         return "there is no such file or folder"
     if isinstance(error, OSError) and error.errno == EIO and error.strerror:  # of this module
         return error.strerror
+    if isinstance(error, TimeoutError) and not str(error):
+        return "the server gave no data for too long"
     line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
     if "range requests" in line:
         return "the server gives no parts of files (range requests), by which Parquet is read: download it"

@@ -392,6 +392,15 @@ class Hostile(socketserver.StreamRequestHandler):
     def telling(self, _path: str, _head: dict[str, str]) -> None:
         self.say(b"", "500 token=secret")
 
+    def between(self, path: str, _head: dict[str, str]) -> None:
+        """A chunk's line that does not end, from the first or second chunk on."""
+        first = b"1\r\n{\r\n" if path.endswith("second") else b""
+        self.say(first, Content_Length="", Transfer_Encoding="chunked")
+        self.wfile.write(b"1;")
+        while True:
+            self.wfile.write(b"a")
+            time.sleep(0.01)
+
     def large(self, _path: str, _head: dict[str, str]) -> None:
         self.say(b"<a href='x.jsonl'>" * 1000)
 
@@ -436,6 +445,14 @@ def test_a_server_that_drips_its_headers_is_given_up(monkeypatch, hostile, below
     monkeypatch.setattr(remote, "SILENCE", 0.3)
     ((_, _, reason),) = rejects(read(f"{hostile}/{below}"))
     assert reason == "it cannot be opened: the server sent no answer within 0.3 seconds"
+
+
+@pytest.mark.parametrize("below", ["first", "second"])
+def test_a_server_that_drips_between_chunks_is_given_up(monkeypatch, hostile, below):
+    """Each byte began the time without data again."""
+    monkeypatch.setattr(remote, "SILENCE", 0.3)
+    ((_, _, reason),) = rejects(read(f"{hostile}/between/{below}"))
+    assert "the server gave no data for too long" in reason
 
 
 def test_a_list_of_a_folder_takes_linear_time(hostile):
