@@ -12,7 +12,7 @@ import pytest
 import simhbase
 from simhbase.admin.check import DAMAGED_META, LOST_META, UNREADABLE, Checker
 from simhbase.errors import ProfileMismatch, StoreBusy, StoreFailed, UsageError
-from simhbase.index import Index, stored_profile
+from simhbase.index import Index
 from simhbase.index.load_log import LoadLog, all_loads
 from simhbase.index.mute import MuteList
 from simhbase.index.rows import document_key
@@ -22,6 +22,7 @@ from simhbase.loads.checkpoints import DecisionNote, PartNote
 from simhbase.stores import open_store
 from simhbase.stores.base import RecordTable
 from simhbase.stores.meta import Meta
+from simhbase.text import userfile
 from simhbase.text.idf import IdfTable
 from tests.command_line import run
 from tests.contract.conftest import with_profiles
@@ -244,7 +245,7 @@ def test_a_file_of_the_profile_of_a_stranger_is_unpacked_only_as_far_as_one_may_
     with closing(open_store(url, "write")) as opened:
         ((key, _),) = Meta(opened).under(b"idf/")
         Meta(opened).put([(key, zlib.compress(bytes(3 << 20)))])
-    monkeypatch.setattr(stored_profile, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(userfile, "MOST_BYTES", 1 << 20)
     with pytest.raises(StoreFailed, match="incomplete, or more than 1 MiB"):
         simhbase.open(url, access="read")
 
