@@ -18,6 +18,7 @@ DateOrder = Literal["dmy", "mdy", "ymd"]
 DateUnit = Literal["s", "ms", "us", "ns"]
 NANOSECONDS: Mapping[DateUnit, int] = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _MOST = NANOSECONDS["s"]  # numbers of one scale are compared to this part of one
+_TOLD = 40  # characters of a number, which has 20 digits before its point: what follows is below this part
 
 # Forms of dates. Numbers have that of their scale, such as "seconds".
 DATE, WITH_OFFSET, TWO_DIGITS = "date", "date with an offset", "two digits for the year"
@@ -130,7 +131,7 @@ class DateReader:
         text = _text(value)
         if (self.has_numbers or self.unit) and _number(value, text):
             factor = NANOSECONDS[self.unit] if self.unit else _MOST
-            return int(Fraction(text) * factor) if "." in text else int(text) * factor
+            return int(Fraction(text[:_TOLD]) * factor) if "." in text else int(text) * factor
         with suppress(ValueError):
             moment = _moment(text, self.order)
             known = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -143,14 +143,17 @@ def compared_as_text(values: Sequence[Value | None], order: DateOrder | None = N
 
 def is_number(value: Value) -> bool:
     with suppress(ValueError):
-        float(value)
+        as_number(value)
         return True
     return False
 
 
 def as_number(value: Value | None) -> float:
     """Convert a value to a number, None to NaN. Raises ValueError."""
-    return nan if value is None else float(value)
+    try:
+        return nan if value is None else float(value)
+    except OverflowError:  # as a text it is infinite, too
+        return float(f"{value}")
 
 
 def _exact(value: Value | None) -> int | float | None:

@@ -35,6 +35,22 @@ def test_values_order_documents_and_of_equal_ones_the_first_is_preferred(values,
 
 
 @pytest.mark.parametrize(
+    ("preference", "lesser", "greater"),
+    [
+        (Preference("f"), 1, 10**400),  # beyond what a float holds
+        (Preference("f"), 10**400, 10**400 + 1),
+        (Preference("f"), -(10**400), 0.5),
+        (Preference("f", is_date=True), "1700000000.1" + 5_000 * "0", "1700000000.25"),
+        (Preference("f", is_date=True), "1700000000.1", f"1700000000.{5_000 * '1'}"),
+    ],
+    ids=["beyond floats", "both", "below", "date", "later date"],
+)
+def test_numbers_of_thousands_of_digits_are_compared(preference, lesser, greater):
+    assert preference.order([lesser, greater]).tolist() == [1, 0]
+    assert preference.order([greater, lesser]).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
     ("values", "reason"),
     [
         ([1, "n/a", "?"], "'n/a' is not a number, but others are"),
