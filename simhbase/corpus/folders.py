@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from errno import ELOOP
 from fnmatch import fnmatchcase
@@ -19,6 +20,7 @@ from simhbase.stores import is_store
 OF_SYSTEM = (Path("/proc"), Path("/sys"))
 
 NOT_PLAIN = f"{plain_files.NOT_PLAIN}: name it to read it"
+_OPENED = Path("/proc/self/fd")  # links to all that this process has opened
 # Passing through a folder needs no permission to list it, where the system knows the difference.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -116,9 +118,9 @@ class Walk:
     def _real(self, path: Path) -> Path:
         """The path with links resolved."""
         if path.is_symlink() or path.name in ("", ".."):
-            return Path(os.path.realpath(path))
+            return resolved(path)
         if self._last is None or self._last[0] != path.parent:
-            self._last = path.parent, Path(os.path.realpath(path.parent))
+            self._last = path.parent, resolved(path.parent)
         return self._last[1] / path.name
 
     def _folders(self, folder: Path) -> Iterator[Path]:
@@ -157,7 +159,7 @@ def open_within(path: Path, root: Path) -> BinaryIO:
     found: so none is followed below the root, and a pipe is not waited for. The root is opened as it was
     given, since folders above it may be closed.
     """
-    real, real_root = Path(os.path.realpath(path)), os.path.realpath(root)
+    real, real_root = resolved(path), resolved(root)
     if not real.is_relative_to(real_root):
         raise OSError(ELOOP, "it became a link that leads out of the folder")
     place = os.open(root, _PASS & ~os.O_NOFOLLOW)
@@ -167,6 +169,31 @@ def open_within(path: Path, root: Path) -> BinaryIO:
             above, place = place, os.open(folder, _PASS, dir_fd=place)
             os.close(above)
         return open_plain(name, os.O_NOFOLLOW, folder=place)
+    finally:
+        os.close(place)
+
+
+def resolved(path: Path) -> Path:
+    """The absolute path with links resolved. Of a link to nothing, or to more links than the system follows:
+    where it points."""
+    with suppress(OSError):
+        return _resolved_by_system(path)
+    folder, target = path.parent, Path(path.name)
+    with suppress(OSError):
+        folder = _resolved_by_system(folder)
+    with suppress(OSError):
+        target = path.readlink()
+    return Path(os.path.normpath(folder.absolute() / target))
+
+
+def _resolved_by_system(path: Path) -> Path:
+    """In one step: Python takes the square of the depth of a folder, which may be thousands, and calls itself
+    for each link of a chain. Raises OSError."""
+    if not _OPENED.is_dir():  # macOS
+        return Path(os.path.realpath(path))
+    place = os.open(path, os.O_PATH)
+    try:
+        return OF_SYSTEM[0] / (_OPENED / str(place)).readlink()  # what is no file has a relative one
     finally:
         os.close(place)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -12,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from simhbase.corpus.folders import printable
+from simhbase.corpus.folders import printable, resolved
 from simhbase.corpus.formats.parquet import MAGIC_BYTES, column_types, is_columnar, parquet_records
 from simhbase.corpus.formats.raw import raw_records
 from simhbase.corpus.names import STDIN, format_of
@@ -166,7 +165,7 @@ def _named_by_path(found: Listed) -> Listed:
     if not isinstance(found, FoundSource):
         return found
     path = found.path
-    name = printable(os.path.realpath(path)) if isinstance(path, Path) else found.source.name
+    name = printable(str(resolved(path))) if isinstance(path, Path) else found.source.name
     return replace(found, source=Source(found.source.name, name))
 
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 
-from simhbase.corpus.folders import printable
+from simhbase.corpus.folders import printable, resolved
 from simhbase.corpus.names import format_of
 from simhbase.corpus.outputs.files import require_new_field, unique_line
 from simhbase.corpus.parser import Parser
@@ -213,8 +213,9 @@ def require_within(given: str, files: Iterable[str]) -> None:
     root = Path(*takewhile(lambda part: not has_magic(part), Path(path).parts))
     if not root.is_dir():
         return
+    real_root = resolved(root)
     for file in files:
-        if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(root)):
+        if not resolved(Path(file)).is_relative_to(real_root):
             raise UsageError(
                 f"{printable(file)} leads out of {printable(given)} by a link: name what it leads to"
             )

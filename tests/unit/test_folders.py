@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -62,7 +64,7 @@ def test_a_link_that_is_swapped_while_it_is_resolved_is_not_followed(corpus, mon
     (found, _) = expand(str(corpus), None)
     (corpus / "a.jsonl").unlink()
     (corpus / "a.jsonl").symlink_to("../secret/c.jsonl")
-    monkeypatch.setattr("os.path.realpath", str)  # as it was before the swap
+    monkeypatch.setattr("simhbase.corpus.folders.resolved", Path)  # as it was before the swap
     with pytest.raises(OSError, match="symbolic links"):
         found.open()
 
@@ -125,6 +127,33 @@ def test_links_that_form_loops_come_to_an_end(corpus, glob, follow_links):
     found = names(list(expand(str(corpus / glob), None, follow_links=follow_links)))
     ends = ["a.jsonl", "b.jsonl", "c.jsonl"] if follow_links else ["a.jsonl", "b.jsonl"]
     assert sorted(name.rpartition("/")[2] for name in found) == ends
+
+
+@pytest.mark.parametrize("glob", ["", "*.jsonl"])
+@pytest.mark.parametrize("follow_links", [False, True])
+def test_a_chain_of_links_that_the_system_does_not_follow_is_a_reject(corpus, glob, follow_links):
+    """Python called itself for each link."""
+    for number in range(2_000):
+        (corpus / f"{number:04}.jsonl").symlink_to(f"{number + 1:04}.jsonl")
+    options = InputOptions(id_from="path", follow_links=follow_links)
+    items = chain.from_iterable(Sources([str(corpus / glob)], options).chunks())
+    assert sum(isinstance(each, SourceReject) for each in items) == 2_000
+
+
+def test_a_deep_folder_takes_time_by_its_depth(corpus):
+    """Not by the square, nor the third power, of it: half a minute."""
+    folder = corpus
+    for _ in range(1_500):
+        folder /= "d"
+        folder.mkdir()
+    begun = process_time()
+    found = names(list(expand(str(corpus), None)))
+    took = process_time() - begun
+    while folder != corpus:  # Python's removal of folders calls itself for each
+        folder.rmdir()
+        folder = folder.parent
+    assert found == ["a.jsonl", "sub/b.jsonl"]
+    assert took < 8
 
 
 def test_a_folder_of_links_only_says_so(tmp_path):
