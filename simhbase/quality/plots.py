@@ -11,7 +11,7 @@ import numpy as np
 
 from simhbase.drawers.bands import bands
 from simhbase.errors import SimhbaseError
-from simhbase.process.plain_files import write_whole
+from simhbase.process.plain_files import refuse_prepared, write_whole
 from simhbase.quality.calibration import Calibration, Figures
 from simhbase.quality.intervals import Estimate
 from simhbase.quality.pairs import TextPairs
@@ -38,6 +38,7 @@ def draw(calibration: Calibration, folder: Path) -> list[Path]:
     Raises SimhbaseError if the folder cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        refuse_prepared(folder)
         return [path for name, plot in _PLOTS.items() for path in _drawn(plot, calibration, folder / name)]
     except OSError as error:
         raise SimhbaseError(f"cannot write plots into {folder}: {error.strerror}") from error

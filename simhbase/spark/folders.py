@@ -17,6 +17,16 @@ from simhbase.process.plain_files import refuse_prepared
 _PART, _OLD = ".part", ".old"
 
 
+def require_own(place: str) -> None:
+    """Raises OutputFailed for what another user has put at a local path, into a folder of all users: Hadoop
+    deletes what a link leads to if it cannot delete the link."""
+    if os.path.lexists(local := place.removeprefix("file:")):
+        try:
+            refuse_prepared(Path(local))
+        except OSError as error:
+            raise OutputFailed(f"cannot write {local}: {error.strerror}") from error
+
+
 @dataclass(frozen=True)
 class Outputs:
     """Writes to PATH.part first. paths: by option, folders and the file `report`, in any file system
@@ -99,14 +109,8 @@ class Outputs:
             files.delete(path, True)
 
     def _at(self, place: str) -> tuple[Any, Any]:
-        """The file system of an output, and its path there. Raises OutputFailed for what another user has
-        put there, into a folder of all users: Hadoop deletes what a link leads to if it cannot delete the
-        link."""
-        if os.path.lexists(local := place.removeprefix("file:")):
-            try:
-                refuse_prepared(Path(local))
-            except OSError as error:
-                raise OutputFailed(f"cannot write {local}: {error.strerror}") from error
+        """The file system of an output, and its path there. Raises OutputFailed as `require_own`."""
+        require_own(place)
         return self._found(place)
 
     def _found(self, place: str) -> tuple[Any, Any]:

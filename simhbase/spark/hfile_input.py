@@ -53,6 +53,7 @@ from simhbase.spark.fingerprints import (
     text_of,
     type_of,
 )
+from simhbase.spark.folders import require_own
 from simhbase.spark.guard import guarded
 from simhbase.stores import backend
 from simhbase.stores.hbase import HBaseStore
@@ -437,6 +438,7 @@ class _Folder:
     def make(self) -> None:
         """Create the folder, and remove files of an interrupted run. Raises UsageError if it has other files,
         OutputFailed if it cannot be written."""
+        require_own(self.uri)
         with self._writing():
             files, path = self._place
             there = {

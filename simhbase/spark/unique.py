@@ -75,6 +75,7 @@ from simhbase.spark.fingerprints import (
     id_of,
     text_of,
 )
+from simhbase.spark.folders import require_own
 from simhbase.spark.guard import guarded
 from simhbase.stores import backend
 
@@ -211,12 +212,15 @@ def load_rows(
     read_as: how rows are read; check: is called with the decisions before anything is stored, and may raise.
     """
     require_name(name)
+    folder = f"{str(work).rstrip('/')}/{quote(name, safe='')}"
+    for place in (str(work), folder):
+        require_own(place)
     with ExitStack() as undone, ExitStack() as stack:
         index, is_new = open_for_load(store, profile, unique_only=True, min_similarity=min_similarity)
         stack.enter_context(closing(index))
         if is_new:
             undone.callback(drop_if_empty, store)
-        kept = _Decisions(rows.df, f"{str(work).rstrip('/')}/{quote(name, safe='')}")
+        kept = _Decisions(rows.df, folder)
         options = [str(work), *read_as, min_similarity]
         task = hashlib.blake2b(json.dumps(options).encode(), digest_size=8).hexdigest()
         index.require_no_scopes("loads on Spark")

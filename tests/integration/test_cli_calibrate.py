@@ -1,6 +1,7 @@
 """`simhbase calibrate` and `simhbase evaluate`, from files to a recommendation that holds."""
 
 import json
+import os
 import shlex
 from math import floor
 from pathlib import Path
@@ -217,6 +218,20 @@ def test_plots_are_drawn_and_are_the_same_each_time(halves, calibration, tmp_pat
     assert names == {f"{plot}.{kind}" for plot in plots for kind in ("svg", "png")}
     for name in names:
         assert (tmp_path / name).read_bytes() == (drawn / name).read_bytes()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
+def test_plots_are_not_written_into_a_folder_that_another_user_has_prepared(halves, tmp_path):
+    """Links in it led to files of this user."""
+    tmp_path.chmod(0o1777)
+    (tmp_path / "plots").mkdir()
+    (tmp_path / "plots" / "pareto.svg").symlink_to(tmp_path / "made")
+    os.chown(tmp_path / "plots", 1, -1)
+    done = run("calibrate", *GOAL, "--plots", tmp_path / "plots", halves[0], cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"cannot write plots into " in done.stderr
+    assert b"it is a folder of another user" in done.stderr
+    assert not (tmp_path / "made").exists()
 
 
 def test_texts_without_words_are_measured_by_their_characters(tmp_path):

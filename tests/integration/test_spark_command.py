@@ -28,6 +28,7 @@ from simhbase.spark.dedup_files import dedup_files
 from simhbase.spark.files import Files
 from simhbase.spark.fingerprints import ID
 from simhbase.spark.folders import Outputs
+from simhbase.spark.hfile_input import _Folder
 from simhbase.spark.session import PARTITIONS, for_files, shuffle_as_read
 from tests.command_line import environment, run, texts, write_lines
 from tests.examples import ROOT
@@ -215,6 +216,17 @@ def test_a_link_of_another_user_is_not_followed(spark, tmp_path, name):
     with pytest.raises(OutputFailed, match=r"cannot write .*/shared/unique.*: it is a link of another user"):
         outputs.require([])
     assert (shared / name).is_symlink()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
+def test_a_folder_of_another_user_gets_no_hfiles(tmp_path):
+    """Its owner could replace them before they are loaded."""
+    tmp_path.chmod(0o1777)
+    (tmp_path / "out").mkdir()
+    os.chown(tmp_path / "out", 1, -1)
+    with pytest.raises(OutputFailed, match=r"cannot write .*/out: it is a folder of another user"):
+        _Folder(f"file://{tmp_path}/out").make()
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_rows_of_parquet_are_read_and_written_with_all_columns(spark, tmp_path, corpus):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import simhbase
 from simhbase import spark as jobs
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.rejects import TooManyRejects
-from simhbase.errors import UsageError
+from simhbase.errors import OutputFailed, UsageError
 from simhbase.index import Index
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import known_in
@@ -235,6 +236,20 @@ def test_a_name_that_cannot_be_one_and_a_column_that_is_missing_leave_no_store(s
         with pytest.raises(UsageError, match=said):
             jobs.unique_load(frame, f"rocksdb:{tmp_path}/spark.db", **given)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
+@pytest.mark.parametrize("prepared", ["work", "work/night"])
+def test_decisions_are_not_written_where_another_user_may_have_put_links(spark, tmp_path, prepared):
+    """Hadoop deleted all files of the folder that a link named decided-for led to."""
+    work = tmp_path / "work"
+    (work / "night").mkdir(parents=True)
+    (tmp_path / prepared).parent.chmod(0o1777)
+    os.chown(tmp_path / prepared, 1, -1)
+    frame = spark.createDataFrame([], COLUMNS)
+    with pytest.raises(OutputFailed, match=f"/{prepared}: it is a folder of another user"):
+        jobs.unique_load(frame, f"rocksdb:{tmp_path}/spark.db", name="night", work=work)
+    assert not (tmp_path / "spark.db").exists()
 
 
 @pytest.mark.full

@@ -216,7 +216,7 @@ def test_an_outage_is_said_at_its_beginning_once_a_minute_and_at_its_end(opened,
     monkeypatch.setattr(attempts, "SILENT_SECONDS", 0.2)
     monkeypatch.setattr(attempts, "SAID_EVERY", 1.0)
     with Stub() as one, Stub() as other:
-        store = opened(one.port, other.port, timeout=2.5)
+        store = opened(one.port, other.port, timeout=5)
     with pytest.raises(StoreUnreachable):
         get(store)
     assert store.counters()["retries"] > 4
@@ -224,7 +224,8 @@ def test_an_outage_is_said_at_its_beginning_once_a_minute_and_at_its_end(opened,
     beginnings = [*(f"{gateway} rests" for gateway in gateways), "waiting for"]
     for beginning in beginnings:
         said = [record.message for record in caplog.records if record.message.startswith(beginning)]
-        assert [", since " in each for each in said] in ([False, True], [False, True, True])
+        assert [", since " in each for each in said] == [False, *[True] * (len(said) - 1)]
+        assert 2 <= len(said) <= 6  # a busy machine tries less often than once a second
     caplog.clear()
     with Stub(port=one.port):
         get(store)

@@ -27,6 +27,20 @@ def test_a_link_of_the_name_is_not_followed(tmp_path):
     assert list((tmp_path / "of others").iterdir()) == []
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_work_folder_that_another_user_has_prepared_is_not_used(tmp_path, is_link):
+    """Its owner could replace the files that are handed over."""
+    tmp_path.chmod(0o1777)
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    work.symlink_to(elsewhere) if is_link else work.mkdir()
+    os.lchown(work, 1, -1)
+    with pytest.raises(StoreFailed, match=r"it is a (link|folder) of another user"):
+        WorkFolder(str(work), "load")
+    assert list(work.iterdir()) == []
+
+
 def test_a_pipe_of_the_name_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "load")
     process = get_context("spawn").Process(target=WorkFolder, args=(str(tmp_path), "load"))

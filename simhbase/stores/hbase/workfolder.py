@@ -10,6 +10,7 @@ from secrets import token_hex
 from tempfile import gettempdir
 
 from simhbase.errors import StoreFailed
+from simhbase.process.plain_files import refuse_prepared
 from simhbase.stores.hbase.tools import Tools
 
 LOCAL = "file://"
@@ -28,7 +29,11 @@ class WorkFolder:
         is_remote = "://" in where and not where.startswith(LOCAL)
         # Tools of a killed run may still write to its folder.
         run = token_hex(4)
-        self._top = Path(gettempdir() if is_remote else where.removeprefix(LOCAL)).resolve() / name
+        above = Path(gettempdir() if is_remote else where.removeprefix(LOCAL))
+        with writing(above):
+            above.mkdir(parents=True, exist_ok=True)
+            refuse_prepared(above)
+        self._top = above.resolve() / name
         self._remote_top = f"{where.rstrip('/')}/{name}" if is_remote else None
         self._remote = f"{self._remote_top}/{run}" if is_remote else None
         self.local = self._top / run
@@ -36,7 +41,6 @@ class WorkFolder:
         if self._top.is_dir():  # of a pipe, which another user may have put there, it would wait for a writer
             shutil.rmtree(self._top, ignore_errors=True)
         with writing(self.local):
-            self._top.parent.mkdir(parents=True, exist_ok=True)
             # Others can compute the name: what they made there, or a link, is still there and not used.
             self._top.mkdir(mode=0o755)
             self.local.mkdir()
