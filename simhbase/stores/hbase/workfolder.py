@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,9 +31,9 @@ class WorkFolder:
         # Tools of a killed run may still write to its folder.
         run = token_hex(4)
         above = Path(gettempdir() if is_remote else where.removeprefix(LOCAL))
-        with writing(above):
-            above.mkdir(parents=True, exist_ok=True)
-            refuse_prepared(above)
+        if os.path.lexists(above):
+            with writing(above):
+                refuse_prepared(above)
         self._top = above.resolve() / name
         self._remote_top = f"{where.rstrip('/')}/{name}" if is_remote else None
         self._remote = f"{self._remote_top}/{run}" if is_remote else None
@@ -41,6 +42,7 @@ class WorkFolder:
         if self._top.is_dir():  # of a pipe, which another user may have put there, it would wait for a writer
             shutil.rmtree(self._top, ignore_errors=True)
         with writing(self.local):
+            self._top.parent.mkdir(parents=True, exist_ok=True)
             # Others can compute the name: what they made there, or a link, is still there and not used.
             self._top.mkdir(mode=0o755)
             self.local.mkdir()
