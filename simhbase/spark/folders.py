@@ -24,7 +24,7 @@ def require_own(place: str) -> None:
         try:
             refuse_prepared(Path(local))
         except OSError as error:
-            raise OutputFailed(f"cannot write {local}: {error.strerror}") from error
+            raise OutputFailed(f"cannot write {place}: {error.strerror}") from error
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ LARGEST_SHARED = 512  # claims of several callers in one batch
 PART = 32
 CALLS_BESIDE = 2  # of a batch: its ticket and its own rows, while it reads drawers
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds
-PAUSE_FOR_OTHERS = 0.001  # seconds: a lock that is taken again at once is given to nobody else
+PAUSE_FOR_OTHERS = 0.001  # seconds: without it this thread takes the lock again before another one can
 INTERRUPTIBLE = 0.5  # seconds after which Ctrl-C is noticed at the latest
 IDLE = 0.2  # seconds without claims after which what they left is removed
 OTHER_TEXT = "another text is stored under this id: a change is made by add"
@@ -275,7 +275,7 @@ class AtomicClaimer(Claimer):
         is_part = len(requests) == 1 and isinstance(first, PartOfClaims)
         while len(claims) < size and not (claims and is_part):
             if in_parts and all(each.timeout and each.is_late(monotonic()) for each in requests):
-                claims += _too_late(batch, range(len(claims), size), first.timeout)  # nobody waits for these
+                claims += _too_late(batch, range(len(claims), size), first.timeout)  # nobody is waiting
                 break
             if claims:
                 sleep(PAUSE_FOR_OTHERS)
@@ -299,10 +299,16 @@ class AtomicClaimer(Claimer):
     ) -> tuple[list[Claim], set[str], AddReport]:
         """What is decided about documents, which of them were accepted before, and what was added.
 
-        in_parts: about the first ones only, where much is near: it takes seconds, and nobody else may write.
+        in_parts: stop before a document that a crowd is near to, so that others can write in between.
         """
         with self._store.exclusive():
-            answers = {} if kind.replacing else dict(self._stored(batch))
+            alive = alive_since(self._store, self._clock())
+            stored = [] if kind.replacing else known(self._store, batch.ids)
+            answers = {
+                number: claim_of(batch, number, stored_outcome(batch, number, each.entry, self._scheme))
+                for number, each in enumerate(stored)
+                if each and each.stored and each.version >= alive
+            }
             again = {claim.id for claim in answers.values() if claim.accepted}
             open_ = [number for number in range(len(batch.ids)) if number not in answers]
             new = batch[open_] if answers else batch
@@ -320,13 +326,6 @@ class AtomicClaimer(Claimer):
         if self._counts:
             note_refused(self._store, self._clock(), claims)
         return claims, again, report
-
-    def _stored(self, batch: DocumentBatch) -> Iterator[tuple[int, Claim]]:
-        """The answers about documents that are stored."""
-        alive = alive_since(self._store, self._clock())
-        for number, each in enumerate(known(self._store, batch.ids)):
-            if each and each.stored and each.version >= alive:
-                yield number, claim_of(batch, number, stored_outcome(batch, number, each.entry, self._scheme))
 
 
 def _too_late(batch: DocumentBatch, numbers: Sequence[int], seconds: float) -> list[Claim]:
