@@ -265,11 +265,11 @@ def started(folder: str | None, mode: str) -> Iterator[Cluster]:
                 cluster.run("down")
 
 
-def hooked(cluster: Cluster, folder: Path, script: str) -> str:
+def hooked(cluster: Cluster, folder: Path, script: str, *options: str) -> str:
     """HBase's command, with a script that runs before each line that it is to carry out: `name` is the tool,
     `words` are its arguments, `table` is the last word of the table's name. `run()` has it carried out at
-    once; `once(word)` is true the first time."""
+    once; `once(word)` is true the first time. options: of scripts/hbase run."""
     path = folder / "hbase.py"
     indented = textwrap.indent(textwrap.dedent(script), "    ")
-    path.write_text(HOOKED.format(real=cluster.command("run"), folder=str(folder), script=indented))
+    path.write_text(HOOKED.format(real=cluster.command("run", *options), folder=str(folder), script=indented))
     return shlex.join([sys.executable, str(path)])

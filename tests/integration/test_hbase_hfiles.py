@@ -5,6 +5,7 @@ import os
 import random
 import resource
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -563,6 +564,51 @@ def test_rounds_that_were_handed_over_count(url, tool, tmp_path, monkeypatch):
     report = load(tmp_path / "c.jsonl", url, via="hfiles", work_folder=tmp_path)
     assert (report.added, report.unchanged) == (1000, 0)
     assert rows_later(url) == rows_for(PROFILE, values)
+
+
+@pytest.fixture
+def elsewhere(hbase: Cluster, tmp_path: Path) -> tuple[Path, list[str]]:
+    """A local folder that HBase's tools know as viewfs://mount/files, and the options that tell them so."""
+    conf, folder = tmp_path / "conf", tmp_path / "files"
+    shutil.copytree(hbase.folder / "conf", conf)
+    folder.mkdir()
+    properties = {
+        "fs.viewfs.mounttable.mount.link./files": f"file://{folder}",
+        "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",  # as everywhere; -put needs it
+    }
+    lines = [
+        f"<property><name>{name}</name><value>{value}</value><final>true</final></property>"
+        for name, value in properties.items()
+    ]
+    (conf / "core-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
+    return folder, ["--conf", str(conf)]
+
+
+# The servers do not know the other file system.
+ELSEWHERE = """
+    if name == "load":
+        line = line.replace("viewfs://mount/files", "file://{folder}")
+    if {is_prepared} and words[0] == "-mkdir" and "simhbase-load" in words[-1] and once("prepared"):
+        os.makedirs(words[-1].replace("viewfs://mount/files", "{folder}"))
+    """
+
+
+@pytest.mark.parametrize("is_prepared", [False, True])
+def test_copies_for_the_tools_are_put_into_a_folder_of_this_load_alone(
+    hbase, url, elsewhere, tmp_path, monkeypatch, is_prepared
+):
+    """Others can compute its name: who made it could replace the files that are handed over."""
+    folder, options = elsewhere
+    script = ELSEWHERE.format(is_prepared=is_prepared, folder=folder)
+    monkeypatch.setenv(VARIABLE, hooked(hbase, tmp_path, script, *options))
+    values = corpus(tmp_path / "c.jsonl")
+    where = {"via": "hfiles", "work_folder": "viewfs://mount/files/deeper"}
+    if is_prepared:
+        with pytest.raises(StoreFailed, match="(?s)copying files to viewfs://mount/files/deeper/.*File exists"):
+            load(tmp_path / "c.jsonl", url, **where)
+    load(tmp_path / "c.jsonl", url, **where)
+    assert rows_later(url) == rows_for(PROFILE, values)
+    assert list(folder.rglob("*")) == [folder / "deeper"]
 
 
 # What goes wrong

@@ -37,6 +37,7 @@ class WorkFolder:
         self._top = above.resolve() / name
         self._remote_top = f"{where.rstrip('/')}/{name}" if is_remote else None
         self._remote = f"{self._remote_top}/{run}" if is_remote else None
+        self._has_remote = False
         self.local = self._top / run
         self.log = self.local / "tools.log"
         if self._top.is_dir():  # of a pipe, which another user may have put there, it would wait for a writer
@@ -55,8 +56,16 @@ class WorkFolder:
         """Make a folder visible to the tools."""
         if self._remote:
             doing, parent = f"copying files to {self._remote}", self.uri(name).rpartition("/")[0]
+            self._make_remote(doing, tools)
             tools.files(doing, "-mkdir", "-p", parent)
             tools.files(doing, "-put", f"{LOCAL}{self.local / name}", parent)
+
+    def _make_remote(self, doing: str, tools: Tools) -> None:
+        if not self._has_remote and self._remote_top:
+            tools.files(doing, "-mkdir", "-p", self._remote_top.rpartition("/")[0])
+            # As the local one: without -p it fails if another user has made it.
+            tools.files(doing, "-mkdir", self._remote_top)
+            self._has_remote = True
 
     def fetched(self, uri: str, tools: Tools) -> Path:
         """The file at a URI, or a local copy."""
