@@ -604,10 +604,9 @@ def test_copies_for_the_tools_are_put_into_a_folder_of_this_load_alone(
     values = corpus(tmp_path / "c.jsonl")
     where = {"via": "hfiles", "work_folder": "viewfs://mount/files/deeper"}
     if is_prepared:
-        with pytest.raises(
-            StoreFailed, match="(?s)copying files to viewfs://mount/files/deeper/.*File exists"
-        ):
+        with pytest.raises(StoreFailed, match="copying files to viewfs:") as raised:
             load(tmp_path / "c.jsonl", url, **where)
+        assert "File exists" in str(raised.value)
     load(tmp_path / "c.jsonl", url, **where)
     assert rows_later(url) == rows_for(PROFILE, values)
     assert list(folder.rglob("*")) == [folder / "deeper"]
