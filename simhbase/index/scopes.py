@@ -188,8 +188,8 @@ class Scope:
         )
 
     def lookup(self, stored: Lookup) -> Lookup:
-        found = self.fingerprint(stored.fingerprint)
-        return Lookup(found, tuple(map(self.match, stored.matches)), stored.truncated, stored.reason)
+        found, matches = self.fingerprint(stored.fingerprint), tuple(map(self.match, stored.matches))
+        return replace(stored, fingerprint=found, matches=matches)  # which may be one to be done again
 
     def claim(self, stored: Claim) -> Claim:
         return replace(

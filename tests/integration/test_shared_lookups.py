@@ -699,3 +699,24 @@ def test_children_are_told_where_their_store_does_not_survive_a_fork(tmp_path: P
 @pytest.mark.hbase
 def test_children_of_a_fork_look_up_in_hbase(hbase: Cluster) -> None:
     assert forked(hbase.empty_store("shared")) == [f"child 0 {[1] * 9}"] * 2 + [f"parent {[1] * 9}"]
+
+
+def test_within_a_scope_what_is_near_many_is_read_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lookups of a scope ended with the nearest 256 documents, and the only one with the tag was another."""
+    monkeypatch.setattr("simhbase.online.shared.FOLLOWED_TOGETHER", 10)
+    words = " ".join(TEXTS[:20]).split()
+    text, *variants = (" ".join([*words[:place], f"x{place}", *words[place:]]) for place in range(101))
+    junk = [Document(f"v{place}", variant, {"kind": "junk"}) for place, variant in enumerate(variants)]
+    rare = Query(tags={"kind": "rare"})
+    with simhbase.open("memory:", create="default", scoped=True) as store, SharedLookups(store) as shared:
+        index, lookups = store.within("a"), shared.within("a")
+        index.add([*junk, Document("rare", f"{text} x101 x102 x103", {"kind": "rare"})])
+        whole = [index.find(text), index.find(text, tags=rare.tags)]
+        assert len(whole[0]) > 10
+        assert [match.id for match in whole[1]] == ["rare"]
+
+        async def ask(*asked: str) -> list[Lookup]:
+            queries = (Query(), rare)
+            return [(await lookups.afind_many(asked, query, near_limit=1000))[0] for query in queries]
+
+        assert asyncio.run(ask(text)) == asyncio.run(ask(text, TEXTS[-1])) == whole
