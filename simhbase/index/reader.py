@@ -87,12 +87,14 @@ class Near(NamedTuple):
 
 
 class NearOne(NamedTuple):
-    """Documents near one text: see Near."""
+    """Documents near one text: see Near. is_deferred: there are more than the reader's `near_limit`, of which
+    none was followed."""
 
     matches: list[Match]
     truncated: bool
     cut: bool
     lost: list[str]
+    is_deferred: bool = False
 
 
 class Asked(NamedTuple):
@@ -207,11 +209,13 @@ class Reader:
     def find_one(self, text: TextFingerprint, asked: Asked) -> Lookup:
         """Find the documents near one text. Lists more documents if none of those listed match, as all may
         have expired, be too old or have other tags."""
-        matches, truncated, cut, _ = self.near_one(text, asked)
+        matches, truncated, cut, _, is_deferred = self.near_one(text, asked)
+        if is_deferred:
+            return Unfollowed(Fingerprint(text.value))
         limit = self.ids_limit
         while cut and not matches and limit < MOST_LISTED * self.ids_limit:
             limit *= LISTING_GROWTH
-            more, _, cut, _ = replace(self, ids_limit=limit, metrics=None).near_one(text, asked)
+            more, _, cut, *_ = replace(self, ids_limit=limit, metrics=None).near_one(text, asked)
             matches, cut = sorted(more)[: self.ids_limit], cut or len(more) > self.ids_limit
         lookup = Lookup(Fingerprint(text.value), tuple(sorted(matches)), truncated or cut)
         if self.metrics is not None:
@@ -239,6 +243,8 @@ class Reader:
             return NearOne([], found.hits.truncated, False, [])
         if self.metrics is not None:
             _tell_of_one(self.metrics, found.hits)
+        if self.near_limit is not None and sum(map(len, found.listed.values())) > self.near_limit:
+            return NearOne([], found.hits.truncated, True, [], is_deferred=True)
         cut = False
         lost: list[str] = []  # list[str]() and its like would take half a microsecond each
         led: dict[str, tuple[int, Row]] = {}

@@ -24,10 +24,11 @@ from simhbase.index.scoped import StoreOfScopes
 from simhbase.model import wire
 from simhbase.online import answers, asked, openapi
 from simhbase.online.around import Around
-from simhbase.online.bodies import Bodies, read_body, require_few_strings
-from simhbase.online.calls import source
+from simhbase.online.bodies import Bodies, read_body, require_few_strings, takes_long
+from simhbase.online.calls import Begins, source
 from simhbase.online.connection import client_of
 from simhbase.online.endpoints import ENDPOINTS, JSON, JSON_LINES, Endpoint
+from simhbase.online.failures import TooLarge
 from simhbase.online.metrics import CONTENT_TYPE, ServiceMetrics
 from simhbase.online.service import Service
 from simhbase.online.settings import Limits, Settings
@@ -36,7 +37,8 @@ from simhbase.online.tokens import Tokens
 T = TypeVar("T")
 
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\";\s]*)")
-LONG = 1 << 20  # bytes of a body that others are served beside while it is decoded
+LONG_ADDRESS = 1 << 10  # bytes of parameters that others are served beside while they are decoded
+MOST_PARAMETERS = 64
 LARGE = 1 << 16  # bytes of an answer that are held until they are read
 
 PAGE = Path(__file__).parent / "page"
@@ -58,10 +60,11 @@ def create_app(index: Index, settings: Settings, metrics: ServiceMetrics) -> ASG
     limits = settings.limits
     bodies = Bodies(limits.bodies * limits.body_bytes, "running requests")
     sent = Bodies(limits.answers * limits.answer_bytes, "answers that clients have not read")
+    begins = Begins()
     routes: list[BaseRoute] = []
     for path, endpoints in groupby(ENDPOINTS, lambda endpoint: endpoint.path):
         answering = {
-            each.method: Answering(each, service, tokens, limits, bodies, sent) for each in endpoints
+            each.method: Answering(each, service, tokens, limits, bodies, sent, begins) for each in endpoints
         }
         routes.append(Route(path.replace("{id}", "{id:path}"), Methods(path, answering)))
     document = wire.encode(openapi.document(ENDPOINTS))
@@ -89,7 +92,7 @@ async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
 
 class Answering:
     """Answers the requests of one endpoint. tokens: None allows everybody; bodies, sent: of requests and
-    answers."""
+    answers; begins: turns of all requests."""
 
     def __init__(
         self,
@@ -99,6 +102,7 @@ class Answering:
         limits: Limits,
         bodies: Bodies,
         sent: Bodies,
+        begins: Begins,
     ) -> None:
         self._endpoint = endpoint
         self._service = service
@@ -106,6 +110,7 @@ class Answering:
         self._limits = limits
         self._bodies = bodies
         self._sent = sent
+        self._begins = begins
         self._most = limits.body_bytes
         if endpoint.comparing:
             self._most = min(self._most, limits.comparing_bytes)
@@ -119,6 +124,7 @@ class Answering:
             token = self._tokens.require(request.headers.get("authorization", ""), endpoint.role)
             source.set(token.digest)
             service = service.within(token.scope)
+        await self._begins.turn()
         request.scope["is_stranger"] = self._tokens is not None and endpoint.role is None
         with self._bodies.holding() as hold:
             given = await self._given(request, hold)
@@ -150,15 +156,9 @@ class Answering:
         if endpoint.asked is None:
             return ()
         if not endpoint.has_body:
-            try:
-                path = [
-                    (name, unquote_to_bytes(value).decode()) for name, value in request.path_params.items()
-                ]
-                query = parse_qsl(request.url.query, keep_blank_values=True, errors="strict")
-            except UnicodeDecodeError as error:
-                raise HTTPException(400, "the address is not percent-encoded UTF-8") from error
-            address = [*query, *path]
-            return (wire.convert(asked.from_address(address, endpoint.asked), endpoint.asked, "query"),)
+            if len(request.scope["query_string"]) > LONG_ADDRESS:
+                return (await self._service.coding.run(self._addressed, request),)
+            return (self._addressed(request),)
         content_type = request.headers.get("content-type", "").lower()
         kind = content_type.partition(";")[0].strip()
         lines = endpoint.in_lines and kind == JSON_LINES
@@ -170,9 +170,20 @@ class Answering:
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise HTTPException(415, "the body is compressed: send it as it is")
         body = await read_body(request, self._most, self._limits.receive_seconds, hold)
-        if len(body) > LONG:
+        if takes_long(body):
             return (await self._service.coding.run(self._decoded, body, lines),)
         return (self._decoded(body, lines),)
+
+    def _addressed(self, request: Request) -> asked.AnyRequest:
+        """The parameters of an address as the request object."""
+        kind = self._endpoint.asked
+        assert kind is not None  # as it takes parameters
+        try:
+            path = [(name, unquote_to_bytes(value).decode()) for name, value in request.path_params.items()]
+            query = parse_qsl(request.url.query, keep_blank_values=True, errors="strict")
+        except UnicodeDecodeError as error:
+            raise HTTPException(400, "the address is not percent-encoded UTF-8") from error
+        return wire.convert(asked.from_address([*query, *path], kind), kind, "query")
 
     def _decoded(self, body: bytes, lines: bool) -> asked.AnyRequest:
         """A body as the request object. lines: it is JSON lines."""
@@ -187,7 +198,10 @@ class Answering:
 
 
 def _require_read(request: Request, endpoint: Endpoint) -> None:
-    """Refuses what would be ignored, as it may limit what is asked for. Raises BadInput."""
+    """Refuses what would be ignored, as it may limit what is asked for, and more parameters than any request
+    has. Raises BadInput."""
+    if request.scope["query_string"].count(b"&") >= MOST_PARAMETERS:
+        raise TooLarge(f"the address has more than {MOST_PARAMETERS} parameters: send fewer at once")
     if endpoint.has_body or endpoint.asked is None:
         for name in request.query_params:
             where = "in the body" if endpoint.has_body else "without parameters"

@@ -16,6 +16,8 @@ from simhbase.online.failures import TooLarge
 from simhbase.process.queue import Shares
 
 STRINGS_OF_DOCUMENT = 64  # names and values of fields and tags
+LONG = 1 << 16  # bytes of a body that others are served beside while it is decoded
+MANY_STRINGS = 1000  # which take as long
 
 
 def require_few_strings(body: bytes, documents: int) -> None:
@@ -27,6 +29,11 @@ def require_few_strings(body: bytes, documents: int) -> None:
         raise TooLarge(
             f"the body has more than {most:,} names and values, or twice as many lines: send fewer at once"
         )
+
+
+def takes_long(body: bytes) -> bool:
+    """True for a body whose decoding would hold the event loop for milliseconds."""
+    return len(body) > LONG or body.count(b'"') > 2 * MANY_STRINGS
 
 
 def fitting(values: Sequence[object], most: int) -> int:

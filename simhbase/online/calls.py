@@ -16,6 +16,8 @@ from simhbase.process.queue import Shares, Turns
 
 T = TypeVar("T")
 
+AT_ONCE = 32  # requests that begin in one turn of the event loop, each of which takes it up to a millisecond
+
 # On whose behalf a request is answered: a token, or an address where there are none. They take turns.
 source: ContextVar[Hashable] = ContextVar("source", default="")
 
@@ -86,6 +88,40 @@ class Calls:
 
     def close(self) -> None:
         self._pool.shutdown()
+
+
+class Begins:
+    """Lets requests begin on an event loop, a few in each of its turns, where sources take theirs: thousands
+    of connections of one would be served before those of others."""
+
+    def __init__(self) -> None:
+        self._left = AT_ONCE
+        self._is_due = False
+        self._waiting = Turns[asyncio.Future[None]]()
+
+    async def turn(self) -> None:
+        """Wait until a request of this source may begin, usually not at all."""
+        loop = asyncio.get_running_loop()
+        if not self._is_due:
+            self._is_due = True
+            loop.call_soon(self._next, loop)
+        if self._left and not self._waiting:
+            self._left -= 1
+            return
+        future = loop.create_future()
+        self._waiting.setdefault(source.get(), deque()).append(future)
+        await future
+
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._left = AT_ONCE
+        while self._left and (found := self._waiting.next(lambda _: True)):
+            _, future = found
+            if not future.done():  # else the client has gone
+                future.set_result(None)
+                self._left -= 1
+        self._is_due = bool(self._waiting)
+        if self._is_due:
+            loop.call_soon(self._next, loop)
 
 
 async def within(seconds: float, future: Future[T]) -> T:

@@ -17,6 +17,7 @@ from simhbase.process.queue import Shares
 
 LEFT_TO_ANSWER = 2.0  # seconds to send 408 for a slow request before its connection is closed
 EACH_HEADER = 128  # bytes that each takes beside its name and value, and is counted with
+LONGEST_PATH = 1 << 12  # bytes: more than any id takes. Decoding one of 64 KiB holds the event loop for 10 ms
 PIPELINED = 16  # requests that wait for the answer to another one of their connection
 SLOWEST = 1024  # bytes of an answer that a client has to read in a second
 _TOO_LARGE = "The headers are too large."
@@ -94,6 +95,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if len(self.pipeline) == PIPELINED:
             raise _Refused("Too many requests wait for an answer.")
+        if len(self.url.partition(b"?")[0]) > LONGEST_PATH:
+            raise _Refused("The path is too long.")
         _require_one_meaning(self.parser.get_http_version(), self.url, self.headers)
         self._in_headers = False
         self._unread_bytes = 0

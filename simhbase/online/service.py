@@ -72,7 +72,7 @@ class Service:
         # Of changes of the mute list at the same time one succeeds, and the others read all of it again.
         self._muting = Calls(1, limits.waiting, limits.seconds)
         self._checks = Calls(1, 1, READY_SECONDS)
-        self.coding = Calls(1, limits.waiting, limits.seconds)  # of large bodies and answers
+        self.coding = Calls(1, limits.waiting, limits.seconds)  # of large requests and answers
         self._ready: tuple[float, asyncio.Task[None]] | None = None  # monotonic time of its start
         self._counted: tuple[float, datetime, Stats] | None = None  # monotonic time, time, size
         self._is_warned = False  # in the log, of short texts
@@ -306,7 +306,8 @@ class Service:
             "lookups_waiting": self._lookups.waiting,
             "oldest_claim_seconds": time.monotonic() - min(since) if since else 0.0,
         }
-        return self._metrics.page(self._index.counters(), gauges)
+        # It takes 10 ms, and may be asked for by many connections: beside the loop, by turns.
+        return await self.coding.run(self._metrics.page, self._index.counters(), gauges)
 
     async def made(self, listed: int, make: Callable[[], T]) -> T:
         """Make an answer that lists that many documents, or encode it: a large one in a thread, so that the

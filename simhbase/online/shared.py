@@ -4,7 +4,7 @@ fingerprinting of their texts."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from copy import copy
 from dataclasses import replace
@@ -81,7 +81,11 @@ class SharedLookups:
         self._largest_batch = largest_batch
         self._scheme = index.profile.index_scheme
         _ = index.fingerprinter  # checks the profile once, before threads start
-        self._queue = Queue[_Request](readers, "shared lookups", self._read_all, most=queue, spares=SPARES)
+        self._queue = self._served(readers, lambda: self._read_all(self._queue))
+        self._near_many = self._served(1, lambda: self._read_all(self._near_many))
+
+    def _served(self, readers: int, serve: Callable[[], None]) -> Queue[_Request]:
+        return Queue(readers, "shared lookups", serve, most=self.queue, spares=SPARES)
 
     def __enter__(self) -> Self:
         return self
@@ -101,11 +105,18 @@ class SharedLookups:
     def close(self) -> None:
         """Return when all accepted lookups are answered; may be called twice. The index stays open."""
         self._queue.close()
+        self._near_many.close()
 
     @property
     def waiting(self) -> int:
         """Number of lookups waiting for a read."""
-        return self._queue.records
+        return self._queue.records + self._near_many.records
+
+    def _queue_of(self, requests: Sequence[_Request]) -> Queue[_Request]:
+        """Texts near many documents take seconds each, and each source may ask for such: others do not wait
+        for them, as they have a queue and a thread of their own."""
+        *_, stage = requests[0].kind
+        return self._queue if stage.weight is None else self._near_many
 
     def find(self, text: str, query: Query = Query(), timeout: float | None = None) -> Lookup:
         """Find the documents near a text. timeout: seconds. Raises Overloaded, TimedOut, and the errors of
@@ -221,7 +232,7 @@ class SharedLookups:
             _Request(kind=kind, records=part, source=source, weight=weight)
             for part, weight in _parts(listed, self._largest_batch, stage.weight)
         ]
-        queue = self._queue
+        queue = self._queue_of(requests)
         if not queue.put(*requests):
             self._count("overloaded")
             raise Overloaded(
@@ -257,12 +268,12 @@ class SharedLookups:
         """timeout: seconds from now on, unless they end before, at `end`."""
         # After the current turn of the loop: a reader that starts earlier competes with it for the
         # interpreter, and misses lookups that are about to be submitted.
-        loop = asyncio.get_running_loop()
-        late: asyncio.Handle = loop.call_soon(self._queue.wake)
+        loop, queue = asyncio.get_running_loop(), self._queue_of(requests)
+        late: asyncio.Handle = loop.call_soon(queue.wake)
 
         def wake_again() -> None:
             nonlocal late
-            self._queue.wake()  # the reader may hang
+            queue.wake()  # the reader may hang
             late = loop.call_later(STUCK_SECONDS, wake_again)
 
         late = loop.call_later(STUCK_SECONDS, wake_again)
@@ -271,7 +282,7 @@ class SharedLookups:
             async with asyncio.timeout(left) as limit:
                 parts = await asyncio.gather(*(asyncio.wrap_future(each.future) for each in requests))
         except BaseException as error:
-            self._queue.withdraw(requests)
+            queue.withdraw(requests)
             if not isinstance(error, TimeoutError) or not limit.expired():
                 raise
             raise self._timed_out(timeout) from None
@@ -290,8 +301,8 @@ class SharedLookups:
         if self.index.metrics is not None:
             self.index.metrics.count(name)
 
-    def _read_all(self) -> None:
-        while requests := self._queue.take(self._largest_batch, heaviest=LARGEST_TEXTS):
+    def _read_all(self, queue: Queue[_Request]) -> None:
+        while requests := queue.take(self._largest_batch, heaviest=LARGEST_TEXTS):
             try:
                 self._read(requests)
             except Exception as error:  # from metrics: every caller must get an answer
@@ -313,9 +324,10 @@ class SharedLookups:
         """Answers requests of one kind by one read, or separately if one of them causes an error."""
         records = [record for request in requests for record in request.records]
         index, method, query, stage = requests[0].kind
-        if stage.near_limit is not None and len(records) > 1:  # one is read alone as it is
-            most = stage.near_limit
-            index = index.listing(min(most, IDS_LIMIT), most, stage.deferred)
+        if stage.near_limit is not None and (len(records) > 1 or stage.weight is None):
+            most = stage.near_limit  # one is read as it is, but not if others would wait for it
+            ids_limit = min(most, IDS_LIMIT) if len(records) > 1 else IDS_LIMIT
+            index = index.listing(ids_limit, most, stage.deferred)
         try:
             answers = iter(getattr(index, method)(records, query))
         except Exception as error:

@@ -583,6 +583,25 @@ def test_headers_that_are_too_large_are_refused(limited: Service) -> None:
     assert limited.get("/healthz").status == 200
 
 
+def test_a_path_is_as_long_as_that_of_an_id(limited: Service) -> None:
+    """It was decoded for everybody: 3,900 connections without a token, each with 60 kB of escapes, held up
+    all others for 70 s."""
+    longest = quote("\u00e9" * 511)
+    assert limited.get(f"/v1/documents/{longest}/neighbours").code == "not_found"
+    refused = limited.get("/" + "%41" * 20_000)
+    assert (refused.status, refused.json["error"]["message"]) == (400, "The path is too long.")
+
+
+def test_an_address_has_few_parameters(limited: Service) -> None:
+    """15,000 took 10 ms each, and 1,000 addresses of them 1.7 GB."""
+    ids = "&".join(f"id={number}" for number in range(64))
+    assert limited.send("DELETE", f"/v1/muted?{ids}").json["removed"] == 0
+    for method, path in (("DELETE", "/v1/muted"), ("GET", "/v1/documents"), ("POST", "/v1/find")):
+        refused = limited.send(method, f"{path}?{ids}&id=64")
+        assert (refused.status, refused.code) == (413, "too_large")
+        assert "more than 64 parameters" in refused.json["error"]["message"]
+
+
 @pytest.mark.parametrize("begun", [b"1;", b"0", b"0\r\nX-Large: ", b"0\r\n"])
 def test_what_stands_beside_a_body_is_limited_too(limited: Service, begun: bytes) -> None:
     """The headers behind a body were gathered for half a minute, in time quadratic in their length."""
@@ -771,7 +790,7 @@ def test_what_a_terminal_may_obey_is_escaped_in_the_log(limited: Service) -> Non
 
 
 def test_a_long_path_is_not_logged_in_full(limited: Service) -> None:
-    limited.get(f"/long{'x' * 60_000}")
+    limited.get(f"/long{'x' * 4_000}")
     (line,) = [each for each in limited.logged() if each.get("path", "").startswith("/longx")]
     assert len(json.dumps(line)) < 5_000
 
@@ -1071,6 +1090,37 @@ def test_single_texts_that_are_near_many_are_not_followed_together(monkeypatch: 
         with SharedLookups(index) as shared:
             assert asyncio.run(all_at_once(shared)) == [*whole, *near]
     assert max(followed) <= len([*asked, *ids]) * 40
+
+
+def test_texts_near_few_do_not_wait_for_those_near_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text near 80,000 takes 5 s, and each token may ask for one: beside two of these a third waited for
+    12 s."""
+    monkeypatch.setattr("simhbase.online.shared.FOLLOWED_TOGETHER", 10)
+    monkeypatch.setattr("simhbase.process.queue._is_stuck", lambda *_: False)  # as it computes
+    answer, may_end, heavy = SharedLookups._answer, threading.Event(), threading.Event()
+
+    def slowly(self: SharedLookups, requests: Any) -> None:
+        if any(text == ONE for request in requests for text in request.records) and (
+            requests[0].kind[-1].weight is not None
+        ):
+            heavy.set()
+            assert may_end.wait(30)
+        answer(self, requests)
+
+    monkeypatch.setattr(SharedLookups, "_answer", slowly)
+
+    async def ask(shared: SharedLookups) -> None:
+        many = asyncio.create_task(shared.afind_many([ONE], near_limit=100_000))
+        await asyncio.to_thread(heavy.wait, 10)
+        (few,) = await shared.afind_many([texts(1, seed=9)[0]], near_limit=100_000, timeout=5)
+        assert not few
+        assert not many.done()
+        may_end.set()
+        assert len((await many)[0]) > 10
+
+    with simhbase.open("memory:", create="default") as index, SharedLookups(index) as shared:
+        index.add([simhbase.Document(f"v{number}", f"{ONE} {number} {number}") for number in range(100)])
+        asyncio.run(ask(shared))
 
 
 def test_pages_of_documents_are_read_by_few_threads() -> None:
