@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from itertools import combinations
@@ -163,6 +163,103 @@ def test_what_others_have_made_is_neither_dropped_nor_built_on(
         postgresql.sql(f"DROP {made.split()[0]} {named.format('others')}")  # it is there
     finally:
         postgresql.sql("DROP SCHEMA others CASCADE")
+
+
+@pytest.fixture
+def strange(postgresql: PostgreSQL) -> Iterator[str]:
+    """A store of a role that may do less than the one of the tests, which notes who executes its function."""
+    url = postgresql.empty_store("strange")
+    simhbase.open(url, create=Profile(verify=False)).close()
+    with open_index(url) as index:
+        add(index, [("a", 5)])
+    tables = [
+        name for (name,) in postgresql.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'strange'")
+    ]
+    for each in (
+        "CREATE ROLE stranger",
+        "CREATE TABLE strange.ran (who text)",
+        "GRANT ALL ON SCHEMA strange TO stranger",
+        "ALTER SCHEMA strange OWNER TO stranger",
+        *(f"ALTER TABLE strange.{name} OWNER TO stranger" for name in [*tables, "ran"]),
+        "CREATE FUNCTION strange.same(bytea) RETURNS bytea IMMUTABLE LANGUAGE sql RETURN $1",
+        "CREATE FUNCTION strange.run(bytea) RETURNS bytea LANGUAGE plpgsql AS "
+        "$$ BEGIN INSERT INTO strange.ran VALUES (current_user); RETURN $1; END $$",
+        "CREATE FUNCTION strange.fire() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN INSERT INTO strange.ran VALUES (current_user); RETURN new; END $$",
+    ):
+        postgresql.sql(each)
+    try:
+        yield url
+    finally:
+        postgresql.sql("DROP SCHEMA strange CASCADE")
+        postgresql.sql("DROP ROLE stranger")
+
+
+BESIDE = [
+    ("CREATE TRIGGER t BEFORE INSERT ON strange.{} FOR EACH ROW EXECUTE FUNCTION strange.fire()", "triggers"),
+    (
+        "CREATE RULE r AS ON INSERT TO strange.{} DO ALSO INSERT INTO strange.ran VALUES (current_user)",
+        "rules",
+    ),
+    ("CREATE TABLE strange.child () INHERITS (strange.{})", "tables that inherit"),
+]
+IN_COLUMNS = [
+    ("ALTER TABLE strange.documents ADD CHECK (strange.run(key) = key)", "constraints"),
+    ("CREATE INDEX ON strange.documents (strange.same(key))", "constraints, defaults, types or indexes"),
+    ("ALTER TABLE strange.documents ALTER value SET DEFAULT strange.run('')", "constraints, defaults"),
+]
+
+
+@pytest.mark.parametrize(
+    ("made", "named", "table"),
+    [
+        *((made, named, table) for made, named in BESIDE for table in ("documents", "meta", "index")),
+        *((made, named, "documents") for made, named in IN_COLUMNS),
+    ],
+)
+def test_code_of_another_role_beside_its_tables_is_not_executed(
+    postgresql: PostgreSQL, strange: str, made: str, named: str, table: str
+) -> None:
+    """It had the rights of who loaded, of the server's administrator, too."""
+    postgresql.sql(made.format(table))
+    postgresql.sql("TRUNCATE strange.ran")
+    refused = pytest.raises(StoreFailed, match=f"strange.{table} of stranger has {named}")
+    for access in ("read", "write"):
+        with refused:
+            open_store(strange, access)  # type: ignore[arg-type]
+    with refused:
+        create_store(strange)
+    assert postgresql.sql("SELECT who FROM strange.ran") == []
+
+
+@pytest.mark.parametrize("table", ["documents", "meta"])
+def test_a_view_of_another_role_in_place_of_a_table_is_not_read(
+    postgresql: PostgreSQL, strange: str, table: str
+) -> None:
+    """Its functions had the rights of who looked something up: they could start programs on the server."""
+    postgresql.sql(f"ALTER TABLE strange.{table} RENAME TO kept")
+    postgresql.sql(
+        f"CREATE VIEW strange.{table} AS SELECT key, value, version FROM strange.kept "
+        "WHERE strange.run(key) = key"
+    )
+    postgresql.sql(f"ALTER VIEW strange.{table} OWNER TO stranger")
+    with pytest.raises(StoreFailed, match=f"strange.{table} of stranger is no table"):
+        open_store(strange, "read")
+    assert postgresql.sql("SELECT who FROM strange.ran") == []
+
+
+def test_tables_of_another_role_and_what_this_one_has_put_beside_its_own_are_used(
+    postgresql: PostgreSQL, strange: str, url: str
+) -> None:
+    with open_index(strange) as index:
+        add(index, [("b", 6)])
+        assert [match.id for match in index.find_fingerprints([5])[0].matches] == ["a", "b"]
+    postgresql.sql(
+        "CREATE TRIGGER t AFTER INSERT ON integration.documents FOR EACH ROW EXECUTE FUNCTION strange.fire()"
+    )
+    with open_index(url) as index:
+        add(index, [("b", 6)])
+    assert postgresql.sql("SELECT who FROM strange.ran") == [("simhbase",)]
 
 
 def test_functions_of_others_with_other_parameters_stay(postgresql: PostgreSQL) -> None:

@@ -21,6 +21,33 @@ COLUMNS_OF = """
 TAKEN = """ARRAY(
     SELECT name FROM unnest(%b::text[]) AS name WHERE to_regclass(name) IS NOT NULL
     UNION ALL SELECT name FROM unnest(%b::text[]) AS name WHERE to_regprocedure(name) IS NOT NULL)"""
+# Parameter: names of tables. What executes code of a table's owner with the rights of the role that reads or
+# writes it, of which simhbase makes nothing. Tables of this role and of superusers are trusted.
+CODE = """ARRAY(
+    SELECT name || ' of ' || rolname || CASE
+        WHEN relkind <> 'r' THEN ' is no table'
+        WHEN relhassubclass THEN ' has tables that inherit from it'
+        WHEN relhasrules THEN ' has rules'
+        WHEN EXISTS (SELECT FROM pg_trigger WHERE tgrelid = own.oid) THEN ' has triggers'
+        ELSE ' has constraints, defaults, types or indexes with other functions' END
+    FROM unnest(%b::text[]) AS name
+    JOIN pg_class AS own ON own.oid = to_regclass(name)
+    JOIN pg_roles ON pg_roles.oid = relowner
+    WHERE rolname <> current_user AND NOT rolsuper AND (
+        relkind <> 'r' OR relhassubclass OR relhasrules
+        OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid = own.oid)
+        OR EXISTS (SELECT FROM pg_attrdef WHERE adrelid = own.oid)
+        OR EXISTS (SELECT FROM pg_constraint WHERE conrelid = own.oid AND contype NOT IN ('p', 'n'))
+        OR EXISTS (
+            SELECT FROM pg_depend
+            WHERE classid = 'pg_class'::regclass
+                AND objid IN (SELECT own.oid UNION SELECT indexrelid FROM pg_index WHERE indrelid = own.oid)
+                AND refclassid NOT IN (
+                    'pg_class'::regclass, 'pg_namespace'::regclass, 'pg_constraint'::regclass
+                )
+        )
+    )
+    ORDER BY 1)"""
 # Text in SQL has no zero byte: an id that has one is shown as PostgreSQL escapes bytes.
 _TEXT = (
     "CASE WHEN position(decode('00', 'hex') IN {0}) = 0 THEN convert_from({0}, 'UTF8') "

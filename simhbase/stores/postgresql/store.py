@@ -36,6 +36,10 @@ from simhbase.stores.postgresql.url import parse
 T = TypeVar("T")
 _LAYOUT = b"layout"  # row of meta: the layout of an index table that drawers are derived from
 _SCHEMAS = "SELECT 1 FROM pg_namespace WHERE nspname = %b::text"
+_OF_OTHERS = (
+    "its owner's code would have the rights of this role. Name another schema= in the URL, remove it, or use "
+    "a role that may do nothing else"
+)
 _NO_TIMES = np.empty(0, dtype=np.int64)
 
 # A commit waits for synchronous standbys only if it has written something. What a transaction reads may be
@@ -71,10 +75,11 @@ class PostgresStore(ServerStore[PostgresRecords]):
 
     def open(self) -> None:
         before = now()
-        ((self._opened, ms, read_only),) = self._client.rows(
+        ((self._opened, ms, read_only, code),) = self._client.rows(
             "opening",
             f"SELECT {self._identity}, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8, "
-            "current_setting('transaction_read_only') = 'on'",
+            f"current_setting('transaction_read_only') = 'on', {sql.CODE}",
+            [self._names],
         )
         if self._opened is None:
             raise TablesMissing(
@@ -83,7 +88,18 @@ class PostgresStore(ServerStore[PostgresRecords]):
             )
         if read_only and self._access != "read":
             raise StoreFailed(f"{self.url}: the server is read-only, such as a standby. Name the primary")
+        self._refuse_code(code)
         self._take_clock(before, ms)
+
+    @property
+    def _names(self) -> list[str]:
+        """All tables that there may be, with their schema."""
+        return [f"{self._schema}.{name}" for name in (*ATOMIC_TABLES, MET, INDEX)]
+
+    def _refuse_code(self, found: Sequence[str]) -> None:
+        """Raises StoreFailed for code of another role: it would have the rights of this one."""
+        if found:
+            raise StoreFailed(f"{self.url}: {found[0]}, which simhbase has not made: {_OF_OTHERS}")
 
     @property
     def drawers(self) -> PostgresDrawers:
@@ -109,7 +125,10 @@ class PostgresStore(ServerStore[PostgresRecords]):
                 self._client.run("creating", sql.records(self._address.table(MET)))
 
     def _create(self) -> None:
-        if not self.existing():
+        if self.existing():
+            ((code,),) = self._client.rows("creating", f"SELECT {sql.CODE}", [self._names])
+            self._refuse_code(code)
+        else:
             self._require_room()
             # To create a schema if it does not exist takes the right to create one even if it does.
             if not self._client.rows("creating", _SCHEMAS, [self._schema]):
