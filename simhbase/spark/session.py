@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,6 +10,15 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 
 PARTITIONS = "spark.sql.shuffle.partitions"
+# Of a session on this machine: Spark would listen on all its addresses, and whoever can connect sees the
+# pages of its job, and ends it by one request.
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+# What may say that there is another master, which the executors of a cluster connect to.
+_SET_UP = frozenset(("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME"))
 
 
 def for_files(session: SparkSession, partitions: int | None = None) -> SparkSession:
@@ -48,7 +58,9 @@ def session_of(
     builder = SparkSession.builder.appName(name).config("spark.ui.showConsoleProgress", "false")
     if master is not None:
         builder = builder.master(master)
-    for key, value in settings.items():
+    is_local = master.startswith("local") if master else _SET_UP.isdisjoint(os.environ)
+    own = _LOCAL if is_local and "spark.master" not in settings else {}
+    for key, value in {**own, **settings}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level)
