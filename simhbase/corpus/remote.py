@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EIO
@@ -27,7 +27,7 @@ from simhbase.corpus.paths import (
     taken_from_folder,
 )
 from simhbase.corpus.record import Format, Source, SourceReject
-from simhbase.model.urls import redacted, without_passwords
+from simhbase.model.urls import redacted, secrets_in, without, without_passwords
 from simhbase.text.html import links
 
 STREAM_BYTES = 4 << 20  # per request for a file that is read sequentially
@@ -67,7 +67,7 @@ def expand_url(given: str, file_format: Format | None, *, follow_links: bool = F
     report failed listings.
     """
     try:
-        with _failing_clearly():
+        with _failing_clearly(secrets_in(given)):
             place = _Place.of(given, follow_links=follow_links)
     except OSError as error:
         yield SourceReject(public_name(given), None, None, f"it cannot be opened: {error.strerror}")
@@ -77,11 +77,12 @@ def expand_url(given: str, file_format: Format | None, *, follow_links: bool = F
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file of an fsspec file system. listed: its entry in a listing."""
+    """A file of an fsspec file system. listed: its entry in a listing; secrets: of the URL that was given."""
 
     system: Any
     path: str
     listed: _Info | None
+    secrets: Sequence[str] = ()
 
     def size(self) -> int | None:
         try:
@@ -93,18 +94,18 @@ class RemoteFile:
 
     def open(self, _mode: Literal["rb"], /) -> BinaryIO:
         """Open for reading; sequentially, except for Parquet, which is seekable. Raises OSError."""
-        with _failing_clearly():
+        with _failing_clearly(self.secrets):
             file = self._streamed()
             head = b""
             while len(head) < MAGIC_BYTES and (more := file.read(MAGIC_BYTES - len(head))):
                 head += more
             if not is_columnar(head):
-                return cast(BinaryIO, _File(file, head))
+                return cast(BinaryIO, _File(file, head, self.secrets))
             file.close()
             cache = {"cache_type": "blockcache", "cache_options": {"maxblocks": BLOCKS}}
             more = cache if self.system.async_impl else {}
             sought = self.system.open(self.path, "rb", block_size=BLOCK_BYTES, **more, **self._undecoded())
-            return cast(BinaryIO, _File(sought, None))
+            return cast(BinaryIO, _File(sought, None, self.secrets))
 
     def _streamed(self) -> Any:
         if not _WEB.match(self.path):
@@ -131,11 +132,12 @@ class RemoteFile:
 class _File(io.RawIOBase):
     """A file of fsspec that raises OSErrors with the original message.
 
-    head: what was read already; None if it is seekable.
+    head: what was read already; None if it is seekable; secrets: of the URL that was given.
     """
 
-    def __init__(self, file: Any, head: bytes | None) -> None:
+    def __init__(self, file: Any, head: bytes | None, secrets: Sequence[str] = ()) -> None:
         self._file = file
+        self._secrets = secrets
         self._head = head
         self._given, self._waited = 0, 0.0
 
@@ -144,7 +146,7 @@ class _File(io.RawIOBase):
             head, self._head = self._head, b""
             return head
         begun = monotonic()
-        with _failing_clearly():
+        with _failing_clearly(self._secrets):
             data: bytes = self._file.read(size)
         if data and not self.seekable():
             self._require_some_speed(len(data), monotonic() - begun)
@@ -164,7 +166,7 @@ class _File(io.RawIOBase):
         return self._head is None
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        with _failing_clearly():
+        with _failing_clearly(self._secrets):
             position: int = self._file.seek(offset, whence)
         return position
 
@@ -180,7 +182,7 @@ class _File(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A path of a file system. prefix: of its URLs."""
+    """A path of a file system. prefix: of its URLs; secrets: of the URL that was given."""
 
     system: Any
     path: str
@@ -188,6 +190,7 @@ class _Place:
     follow_links: bool
     unread: Unread
     linked: Counter[str] = field(default_factory=Counter)  # bytes that links take, by the given path
+    secrets: Sequence[str] = ()
 
     @classmethod
     def of(cls, given: str, *, follow_links: bool) -> _Place:
@@ -212,7 +215,7 @@ class _Place:
         inner = path.lstrip("/")
         before = given.rpartition(inner)[0] if inner else given
         prefix = before if "://" in before else f"{scheme}://"
-        return cls(system, path, prefix, follow_links, Unread())
+        return cls(system, path, prefix, follow_links, Unread(), secrets=secrets_in(given))
 
     @property
     def _is_on_web(self) -> bool:
@@ -229,7 +232,7 @@ class _Place:
                 yield self._file(self.path, None)
             return
         try:
-            with _failing_clearly():
+            with _failing_clearly(self.secrets):
                 info = self.system.info(self.path)
         except OSError as error:
             if _GLOB.search(self.path):
@@ -253,7 +256,7 @@ class _Place:
             if not _is_folder(info):
                 file = self._name(info["name"])
                 source = Source(file, file.removeprefix(root).lstrip("/"))
-                yield FoundSource(source, RemoteFile(self.system, info["name"], info))
+                yield FoundSource(source, RemoteFile(self.system, info["name"], info, self.secrets))
         for name, info in entries.items():
             if _is_folder(info) and not name.startswith("."):
                 yield from self._below(info["name"], root)
@@ -264,7 +267,7 @@ class _Place:
         try:
             if folder.rstrip("/").count("/") > self.path.rstrip("/").count("/") + DEEPEST:
                 raise OSError(EIO, f"it is more than {DEEPEST} folders deep, of which there may be no end")
-            with _failing_clearly():
+            with _failing_clearly(self.secrets):
                 listed = self._linked(folder) if self._is_on_web else self.system.ls(folder, detail=True)
                 for info in listed:
                     above, _, name = info["name"].rstrip("/").rpartition("/")
@@ -279,7 +282,7 @@ class _Place:
     def _linked(self, folder: str) -> Iterator[_Info]:
         """What a web server's list links to in its folder. (fsspec's own takes hours for a hostile page.)"""
         page = bytearray()
-        with RemoteFile(self.system, folder, None).open("rb") as file:
+        with RemoteFile(self.system, folder, None, self.secrets).open("rb") as file:
             while block := file.read(STREAM_BYTES):
                 page += block
                 if len(page) > LIST_BYTES:
@@ -362,7 +365,7 @@ class _Place:
 
     def _file(self, path: str, listed: _Info | None) -> FoundSource:
         name = self._name(path)
-        return FoundSource(Source(name, name), RemoteFile(self.system, path, listed))
+        return FoundSource(Source(name, name), RemoteFile(self.system, path, listed, self.secrets))
 
     def _reject(self, path: str, error: OSError) -> SourceReject:
         return SourceReject(self._name(path), None, None, f"it cannot be opened: {error.strerror}")
@@ -400,15 +403,16 @@ def _is_folder(info: _Info) -> bool:
 
 
 @contextmanager
-def _failing_clearly() -> Iterator[None]:
-    """Converts all exceptions to OSError: file systems raise those of their libraries."""
+def _failing_clearly(secrets: Sequence[str]) -> Iterator[None]:
+    """Converts all exceptions to OSError: file systems raise those of their libraries. secrets: that servers
+    may repeat."""
     try:
         yield
     except Exception as error:
-        raise OSError(EIO, _said(error)) from error
+        raise OSError(EIO, _said(error, secrets)) from error
 
 
-def _said(error: Exception) -> str:
+def _said(error: Exception, secrets: Sequence[str]) -> str:
     """The error in one line, without secrets."""
     if isinstance(error, FileNotFoundError):
         return "there is no such file or folder"
@@ -419,4 +423,5 @@ def _said(error: Exception) -> str:
     line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
     if "range requests" in line:
         return "the server gives no parts of files (range requests), by which Parquet is read: download it"
-    return without_passwords(_URL.sub(lambda url: public_name(url[0]), line))[:_LONGEST_SAID]
+    shown = without_passwords(_URL.sub(lambda url: public_name(url[0]), line))
+    return without(shown, secrets)[:_LONGEST_SAID]

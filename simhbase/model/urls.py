@@ -2,11 +2,14 @@
 
 A store or service whose URL has a password is refused (`refuse_secret`). All else that is a URL, or looks
 like one, is shown without it (`redacted`), also where something else was asked for (`without_passwords`).
+Servers may repeat what they were given: what they say is shown `without` it.
 """
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from collections.abc import Iterable
 from urllib.parse import unquote
 
 from simhbase.errors import UsageError
@@ -38,6 +41,7 @@ _PLACE_END = re.compile(r"[/\\?#]")
 _OPTION = re.compile(r"([?&;#][^=&;#/?]*=)[^&;#]*")
 # Within a message. Lengths are bounded, so that the time is linear.
 _WORD = re.compile(r"(?i)(?<![a-z0-9+.])[a-z][a-z0-9+.-]{0,40}(:[a-z0-9+.-]{0,40}){0,3}:[/\\]{1,2}\S{1,2000}")
+SHORTEST = 4  # characters of a secret that is looked for in what a server says
 _EMBEDDED = ("memory:", "rocksdb:")  # their folders may have any name
 
 
@@ -79,6 +83,32 @@ def redacted(name: str, *, every_option: bool = True) -> str:
 def without_passwords(text: str) -> str:
     """A message in which each URL that may have a password is redacted, as are passwords without one."""
     return _without_given(_WORD.sub(lambda word: _shown(word[0]), text))
+
+
+def secrets_in(url: str) -> list[str]:
+    """What a URL gives to a server that may be secret, in the forms in which that may repeat it: a password,
+    also in a path, and values of options as `redacted` hides them in messages."""
+    found = MEANT_AS_URL.match(url)
+    if not found:
+        return []
+    rest = url[found.end() :]
+    is_web = "http" in found[0].lower()
+    user = rest.partition("?")[0].rpartition("@")[0]
+    _, is_with_password, password = unquote(user).partition(":")
+    given = [password] if is_with_password or not is_web or "/" in user else [user]
+    options = [each[0].partition("=") for each in _OPTION.finditer(rest)]
+    given += [value for name, _, value in options if is_web or _SECRET.search(f"{unquote(name)}=")]
+    basic = b64encode(unquote(user).encode(errors="replace")).decode()  # as in the header
+    return [*given, *map(unquote, given), user.rpartition(":")[2], basic]
+
+
+def without(said: str, secrets: Iterable[str]) -> str:
+    """What a server has said without secrets that it was given. Shorter ones than SHORTEST stay, as they are
+    in other words, too."""
+    for secret in sorted(set(secrets), key=len, reverse=True):
+        if len(secret) >= SHORTEST:
+            said = said.replace(secret, "...")
+    return said
 
 
 def _without_given(text: str) -> str:

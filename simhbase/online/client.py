@@ -47,7 +47,7 @@ from simhbase.model.frames import (
 )
 from simhbase.model.moment import at, milliseconds, milliseconds_to_come, now
 from simhbase.model.stored import Muted, StoredDocument, StoredPage
-from simhbase.model.urls import redacted, refuse_secret
+from simhbase.model.urls import redacted, refuse_secret, without
 from simhbase.model.values import (
     AddReport,
     Claim,
@@ -126,6 +126,7 @@ class Client:
         self._timeout = timeout
         self._is_warned = False
         self._tls = tls
+        self._token = token or ""
         self._headers = {"User-Agent": "simhbase"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -358,7 +359,7 @@ class Client:
             self._is_warned = True
             distinct = dict.fromkeys(said)
             for each in islice(distinct, MOST_WARNINGS):
-                ShortTexts.warn(_said(each))
+                ShortTexts.warn(self._said(each))
             if len(distinct) > MOST_WARNINGS:
                 ShortTexts.warn(f"and {len(distinct) - MOST_WARNINGS:,} more warnings")
 
@@ -387,10 +388,10 @@ class Client:
                 # Not every TLS error: a restarting proxy aborts handshakes, too.
                 if isinstance(error, SSLError) and isinstance(error.args[0], ssl.SSLCertVerificationError):
                     raise PermanentError(
-                        f"{self.url} has an untrusted certificate: {_said(str(error))}. Pass tls= an "
+                        f"{self.url} has an untrusted certificate: {self._said(str(error))}. Pass tls= an "
                         "SSLContext that trusts its issuer"
                     ) from error
-                reason = _said(str(error.__cause__ or error))
+                reason = self._said(str(error.__cause__ or error))
                 problem: Exception = StoreUnreachable(
                     f"{self.url} does not answer: {reason}. Is the service running?"
                 )
@@ -441,10 +442,11 @@ class Client:
         """A body, as it comes: whoever answers does not decide how large it is."""
         coding = found.headers.get("Content-Encoding", "identity")
         if coding != "identity":  # none is asked for, and a few bytes of it may mean gigabytes
-            raise PermanentError(f"{self.url} answers in {_said(coding[:50])}, which was not asked for")
+            shown = self._said(coding, 50)
+            raise PermanentError(f"{self.url} answers in {shown}, which was not asked for")
         length = found.headers.get("Content-Length", "0")
         if not (length.isascii() and length.isdecimal()):  # it would be read as if none were given
-            raise PermanentError(f"{self._no_service}: its Content-Length is {_said(length[:50])}")
+            raise PermanentError(f"{self._no_service}: its Content-Length is {self._said(length, 50)}")
         parts, size = [], 0
         while part := found.read1(PART_BYTES):
             size += len(part)
@@ -455,6 +457,12 @@ class Client:
             parts.append(part)
         return b"".join(parts)
 
+    def _said(self, text: str, most: int = MOST_SAID) -> str:
+        """What a server has said, for messages: it may be long, repeat the token, and hold what terminals
+        take for commands."""
+        shown = without(text, [self._token])
+        return printable(shown if len(shown) <= most else f"{shown[:most]}...")
+
     @property
     def _no_service(self) -> str:
         return f"{self.url} does not answer like a simhbase service"
@@ -463,7 +471,7 @@ class Client:
         try:
             return wire.decode(answer.body, kind)
         except BadInput as error:
-            raise PermanentError(f"{self._no_service}: {_said(str(error))}") from error
+            raise PermanentError(f"{self._no_service}: {self._said(str(error))}") from error
 
     def _each(self, several: Sequence[T], number: int) -> Sequence[T]:
         """The answers to that many texts or documents. Raises PermanentError for more or fewer."""
@@ -478,7 +486,7 @@ class Client:
             said = f"{self.url}: status {answer.status}"
             away = answer.status in (429, 502, 503, 504)
             return StoreUnreachable(said) if away else PermanentError(said)
-        said = f"{self.url}: {_said(error.message)} (request {_said(error.request_id)})"
+        said = f"{self.url}: {self._said(error.message)} (request {self._said(error.request_id)})"
         return _NotFound(said) if error.code == "not_found" else _ERRORS.get(error.code, BadInput)(said)
 
 
@@ -517,11 +525,6 @@ def _path(url: str) -> str:
     except ValueError:  # brackets or a port that are none
         pass
     raise UsageError(f"{redacted(url)!r} is not the address of a service: use http://HOST:PORT or https://")
-
-
-def _said(text: str) -> str:
-    """What a server has said, for messages: it may be long, and hold what terminals take for commands."""
-    return printable(text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}...")
 
 
 def _check_token(token: str) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from simhbase import errors
 from simhbase.errors import SimhbaseError
+from simhbase.model.urls import without_passwords
 
 _RAISED = re.compile(r"^[ \t]*(?:simhbase\.[\w.]+\.)(\w+): (.+)$", re.MULTILINE)
 _CAUSE = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)): (.+)$", re.MULTILINE)
@@ -39,8 +40,9 @@ def raised_clearly() -> Iterator[None]:
             raise kind(message) from error
         causes = _CAUSE.findall(said)
         name, message = causes[-1] if causes else ("", said.split("\n")[0])
+        shown = without_passwords(message)[:_SHOWN]
         raise SimhbaseError(
-            f"Spark failed: {name.rpartition('.')[2]}: {message[:_SHOWN]}. Its messages say more: set its "
+            f"Spark failed: {name.rpartition('.')[2]}: {shown}. Its messages say more: set its "
             "log level to ERROR, or read the executors' logs"
         ) from error
 

@@ -28,8 +28,10 @@ from simhbase.corpus.outputs.files import require_new_field, unique_line
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.reading import extracted
 from simhbase.corpus.record import Format, InputOptions, Raw, Record, Reject, too_long
+from simhbase.corpus.remote import public_name
 from simhbase.deduplication.representative import Preference
 from simhbase.errors import UsageError
+from simhbase.model.urls import redacted
 from simhbase.process.machine import usable_threads
 from simhbase.spark.dedup import ORDER, WORDS, InputRows
 from simhbase.spark.fingerprints import PROBLEM, id_of, text_of
@@ -75,16 +77,19 @@ class Files:
                 # Spark only lists files here, whatever they hold.
                 found = _reader(session).text(path).inputFiles()
             except AnalysisException as error:
-                raise UsageError(f"cannot read {path}: Spark finds no such file or folder") from error
+                raise UsageError(
+                    f"cannot read {redacted(path)}: Spark finds no such file or folder"
+                ) from error
             require_within(
                 path, [_plain(uri).removeprefix("file:") for uri in found if uri.startswith("file:")]
             )
             for uri in sorted(map(_plain, found), key=_order):
                 uris.append(uri)
                 names.append(_name(uri, path))
-                origins.append(path if names[-1].startswith(f"{path.rstrip('/')}/") else names[-1])
+                origin = public_name(path) if "://" in path else path
+                origins.append(origin if names[-1].startswith(f"{origin.rstrip('/')}/") else names[-1])
         if not uris:
-            raise UsageError(f"no input: no files in {', '.join(given)}")
+            raise UsageError(f"no input: no files in {', '.join(map(redacted, given))}")
         if len(set(uris)) < len(uris):
             twice = next(name for uri, name in zip(uris, names, strict=True) if uris.count(uri) > 1)
             raise UsageError(f"{twice} is given twice: give each file once")
@@ -243,9 +248,9 @@ def _plain(uri: str) -> str:
 
 
 def _name(uri: str, given: str) -> str:
-    """A file as messages show it: a local one by its path, relative if it was given so."""
+    """A file as messages and lists show it: a local one by its path, relative if it was given so."""
     if not uri.startswith("file:"):
-        return uri
+        return public_name(uri)
     path = Path(uri.removeprefix("file:"))
     if "://" in given or given.startswith(("file:", "/")):
         return str(path)

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from simhbase.errors import OutputFailed, SimhbaseError, UsageError
+from simhbase.model.urls import redacted, without_passwords
 from simhbase.process.plain_files import refuse_prepared
 
 _PART, _OLD = ".part", ".old"
@@ -24,7 +25,7 @@ def require_own(place: str) -> None:
         try:
             refuse_prepared(Path(local))
         except OSError as error:
-            raise OutputFailed(f"cannot write {place}: {error.strerror}") from error
+            raise OutputFailed(f"cannot write {redacted(place)}: {error.strerror}") from error
 
 
 @dataclass(frozen=True)
@@ -40,16 +41,16 @@ class Outputs:
         """Raise UsageError if an output exists and must not be replaced, or is an input, another output, or
         within one; OutputFailed if its folder cannot be written. Removes what a stopped run has left."""
         places = {option: self._full(path) for option, path in self.paths.items()}
-        others = {f"the input {each}": self._full(each) for each in inputs}
+        others = {f"the input {redacted(each)}": self._full(each) for each in inputs}
         for option, place in places.items():
+            shown = redacted(self.paths[option])
             named = others | {f"the output {other}": at for other, at in places.items() if other != option}
             for what, other in named.items():
                 if f"{place}/".startswith(f"{other}/") or f"{other}/".startswith(f"{place}/"):
-                    raise UsageError(f"{self.paths[option]} is, holds or is within {what}", parameter=option)
+                    raise UsageError(f"{shown} is, holds or is within {what}", parameter=option)
             if self._exists(place) and not self.overwrite:
                 raise UsageError(
-                    f"{self.paths[option]} exists: name another one, or replace it (overwrite)",
-                    parameter=option,
+                    f"{shown} exists: name another one, or replace it (overwrite)", parameter=option
                 )
         for place in places.values():
             self._try_writing(place)
@@ -130,7 +131,9 @@ class Outputs:
     def _rename(self, place: str, to: str) -> None:
         files, path = self._at(place)
         if not files.rename(path, self._at(to)[1]):
-            raise OutputFailed(f"cannot rename {place} to {to}: the file system refuses it")
+            raise OutputFailed(
+                f"cannot rename {redacted(place)} to {redacted(to)}: the file system refuses it"
+            )
 
     def _delete(self, place: str) -> None:
         files, path = self._at(place)
@@ -146,4 +149,4 @@ def _failing_as(kind: type[SimhbaseError], doing: str) -> Iterator[None]:
         raised = getattr(error, "java_exception", None)
         if raised is None:
             raise
-        raise kind(f"{doing}: {raised.getMessage()}") from error
+        raise kind(without_passwords(f"{doing}: {raised.getMessage()}")) from error

@@ -37,6 +37,7 @@ from simhbase.index.rows import document_id, id_problem
 from simhbase.index.writer import DocumentBatch, Writer
 from simhbase.loads.hfile_input import COUNTED, MANIFEST, HFileInput, TableFiles, uri_of
 from simhbase.loads.hfiles import SAMPLED, TABLES, holds_documents, rows_of
+from simhbase.model.urls import redacted, without_passwords
 from simhbase.profile.profile import TABLE_BITS, Profile
 from simhbase.spark.dedup import PLACE, order_of, without_repeats
 from simhbase.spark.fingerprints import (
@@ -108,7 +109,7 @@ def hfile_input(
     errors of opening the store; OutputFailed if the driver cannot write to the folder.
     """
     if not backend(store).takes_hfiles:
-        raise UsageError(f"{store} is not in HBase: HFiles can only be loaded into HBase")
+        raise UsageError(f"{redacted(store)} is not in HBase: HFiles can only be loaded into HBase")
     place = _Folder(uri_of(str(folder)))
     with open_index(store) as index:
         if fingerprint_column is None:
@@ -446,7 +447,7 @@ class _Folder:
             }
             left = {_ATTEMPTS, *TABLES} if _ATTEMPTS in there else set()
             if there - left:
-                raise UsageError(f"{self.uri} is not empty: use a new folder, or empty this one")
+                raise UsageError(f"{redacted(self.uri)} is not empty: use a new folder, or empty this one")
             for name in there:
                 files.delete_dir(f"{path}/{name}")
             files.create_dir(f"{path}/{_ATTEMPTS}")
@@ -472,7 +473,7 @@ class _Folder:
         try:
             yield
         except OSError as error:
+            failed = without_passwords(f"cannot write HFiles to {self.uri}: {error}")
             raise OutputFailed(
-                f"cannot write HFiles to {self.uri}: {error}. Use a folder that the driver and all executors "
-                "can write"
+                f"{failed}. Use a folder that the driver and all executors can write"
             ) from error

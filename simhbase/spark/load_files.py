@@ -18,6 +18,7 @@ from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.deduplication.report import LARGEST, GroupSize
 from simhbase.jobs.source_report import warnings_of
 from simhbase.loads.load import LoadReport
+from simhbase.model.urls import redacted
 from simhbase.profile.profile import Profile
 from simhbase.spark.dedup import DISTANCE, PLACE, SIMILARITY
 from simhbase.spark.dedup_files import (
@@ -81,7 +82,7 @@ def load_files(
 
         def check(decisions: DataFrame) -> None:
             counted.append(counted_documents(decisions, files, rejected))
-            watcher.note(f"decided in {work}: {counted[0][0].used:,} documents")
+            watcher.note(f"decided in {redacted(work)}: {counted[0][0].used:,} documents")
 
         done, decisions = load_rows(
             rows,

@@ -50,6 +50,7 @@ from simhbase.index.reader import DRAWER_LIMIT, Near, Reader
 from simhbase.index.writer import SETTLED, DocumentBatch, known
 from simhbase.loads.load import drop_if_empty, open_for_load
 from simhbase.loads.unique import outdated
+from simhbase.model.urls import redacted
 from simhbase.model.values import Fingerprint, Match
 from simhbase.process.logs import logger
 from simhbase.profile.profile import TABLE_BITS, Profile
@@ -252,7 +253,8 @@ def _require_again(name: str, work: str | Path, *, again: bool) -> None:
     """Refuse to decide anew what may be stored already, or say so."""
     if not again:
         raise UsageError(
-            f"the load {name!r} was decided before, but its decisions are not in {work}: name the folder of "
+            f"the load {name!r} was decided before, but its decisions are not in {redacted(str(work))}: name "
+            "the folder of "
             f"that run, or choose another name. To decide again, which may keep some of its duplicates, "
             "give again (again)"
         )
@@ -519,8 +521,8 @@ class _Decisions:
         if differs := [each for each in noted if noted[each] != json.loads(json.dumps(found[each]))]:
             what = {"tables": "another store", "options": "other options", "input": "other documents"}
             raise UsageError(
-                f"the load {name!r} was decided for {what[differs[0]]}, in {self.folder}: choose another "
-                "name for another load. To decide again, give again (again)"
+                f"the load {name!r} was decided for {what[differs[0]]}, in {redacted(self.folder)}: "
+                "choose another name for another load. To decide again, give again (again)"
             )
         return True
 

@@ -377,6 +377,14 @@ def test_lost_counts_are_said_and_counted_again(redis: Redis, url: str) -> None:
         assert client.hget("lost:counts", "index") == b"%d" % (4 * len(NAMES))
 
 
+def test_counts_that_are_no_numbers_of_rows_are_named(redis: Redis, url: str) -> None:
+    """One of 400 digits was an unexpected OverflowError."""
+    with raw(redis) as client:
+        client.hset("lost:counts", "documents", "9" * 400)
+    with open_index(url, access="read") as reader, pytest.raises(StoreFailed, match="did not write what is"):
+        reader.store.records("documents").approximate_size()
+
+
 def test_tables_that_are_back_while_a_store_is_opened_are_not_called_lost(url: str) -> None:
     """As after SWAPDB to and fro: the advice was to give the tables another identity."""
     store = RedisStore(url, "read")

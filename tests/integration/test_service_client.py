@@ -31,6 +31,7 @@ from simhbase.errors import (
     Conflict,
     PermanentError,
     ShortTexts,
+    SimhbaseError,
     StoreUnreachable,
     UsageError,
 )
@@ -384,6 +385,28 @@ def dripping() -> Iterator[bytes]:
     while True:
         yield b" "
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [b'HTTP/1.1 401 No\r\n\r\n{"error":{"code":"unauthorized","message":"%s","request_id":""}}'],
+        [b"%s\r\n\r\n"],
+        [b"HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\n\r\n"],
+        [b"HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\n"],
+    ],
+)
+def test_a_server_that_repeats_the_token_does_not_show_it(parts: Sequence[bytes]) -> None:
+    token = "5ec4e7" * 20
+    said = [part % f"Bearer {token}".encode() for part in parts]
+    with (
+        saying_bytes(said) as url,
+        Client(url, token=token, timeout=0.5) as client,
+        pytest.raises(SimhbaseError) as failed,
+    ):
+        client.status()
+    assert "Bearer ..." in str(failed.value)
+    assert "5ec4e7" not in str(failed.value)
 
 
 @pytest.mark.parametrize("head", ["Content-Length: 1000000", "Connection: close"])

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import chdir
 from dataclasses import asdict
@@ -22,10 +23,10 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import InputOptions
 from simhbase.corpus.rejects import TooManyRejects
 from simhbase.deduplication.report import DedupReport
-from simhbase.errors import BadInput, OutputFailed, UsageError
+from simhbase.errors import BadInput, OutputFailed, SimhbaseError, UsageError
 from simhbase.spark.dedup import PLACE, REPRESENTATIVE, require_same_rows
 from simhbase.spark.dedup_files import dedup_files
-from simhbase.spark.files import Files
+from simhbase.spark.files import Files, _name
 from simhbase.spark.fingerprints import ID
 from simhbase.spark.folders import Outputs
 from simhbase.spark.hfile_input import _Folder
@@ -219,6 +220,43 @@ def test_a_link_of_another_user_is_not_followed(spark, tmp_path, name):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
+@pytest.mark.parametrize("master", ["'local[1]'", "None"])
+def test_a_session_on_this_machine_listens_on_it_alone(master, tmp_path):
+    """Whoever could connect ended its jobs by the links of Spark's pages."""
+    program = f"""if True:
+        from simhbase.spark.session import session_of
+        with session_of("listening", {master}, {{}}, "OFF") as session:
+            conf = session.sparkContext.getConf()
+            print(session.sparkContext.uiWebUrl)
+            print(conf.get("spark.driver.bindAddress"), conf.get("spark.driver.host"))
+        with session_of("asked", {master}, {{"spark.ui.enabled": "true"}}, "OFF") as session:
+            print(session.sparkContext.uiWebUrl)"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, cwd=tmp_path, text=True
+    )
+    without, addresses, asked = done.stdout.split("\n")[:3]
+    assert (without, addresses) == ("None", "127.0.0.1 127.0.0.1")
+    assert asked.startswith("http://127.0.0.1:")
+
+
+@pytest.mark.parametrize("option", ["inputs", "unique"])
+def test_passwords_in_uris_are_not_shown(spark, corpus, option):
+    for uri in (
+        "nowhere://u:secret@h/x",
+        "http://u:secret@127.0.0.1:1/x.jsonl",
+        "ftp://u:secret@127.0.0.1:1/x",
+    ):
+        given = {"inputs": [str(corpus)]} | ({"inputs": [uri]} if option == "inputs" else {"unique": uri})
+        with pytest.raises(SimhbaseError) as failed:
+            dedup_files(spark, **given)
+        assert "secret" not in str(failed.value)
+
+
+def test_files_of_servers_are_listed_without_passwords():
+    uri = "http://u:secret@h/day/a.jsonl"
+    assert _name(uri, "http://u:secret@h/day") == "http://h/day/a.jsonl"
+
+
 def test_a_folder_of_another_user_gets_no_hfiles(tmp_path):
     """Its owner could replace them before they are loaded."""
     tmp_path.chmod(0o1777)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import chdir, suppress
@@ -392,6 +393,10 @@ class Hostile(socketserver.StreamRequestHandler):
     def telling(self, _path: str, _head: dict[str, str]) -> None:
         self.say(b"", "500 token=secret")
 
+    def repeating(self, path: str, head: dict[str, str]) -> None:
+        given = b64decode(head["Authorization"].removeprefix("Basic ")).decode()
+        self.say(b"", f"500 {given} {head['Authorization']} {path}")
+
     def between(self, path: str, _head: dict[str, str]) -> None:
         """A chunk's line that does not end, from the first or second chunk on."""
         first = b"1\r\n{\r\n" if path.endswith("second") else b""
@@ -438,6 +443,23 @@ def test_what_a_server_says_of_a_failure_is_told_without_its_secrets(hostile):
     (found,) = read(f"{hostile}/telling/x.jsonl?sig=secret")
     assert "token=..." in found.reason
     assert "secret" not in f"{found}"
+
+
+@pytest.mark.parametrize("below", ["repeating/x.jsonl", "repeating/", "repeating/*.jsonl", "repeating/x.zst"])
+def test_a_server_that_repeats_a_password_does_not_show_it(hostile, below):
+    (found,) = read(f"{hostile.replace('//', '//user:hunter@')}/{below}?sig=tr%2Fee")
+    assert "500" in found.reason
+    for secret in ("hunter", "tr%2Fee", "tr/ee", b64encode(b"user:hunter").decode()):
+        assert secret not in f"{found}"
+
+
+def test_what_a_file_system_says_of_a_url_that_it_takes_apart_is_told_without_its_password(monkeypatch):
+    def refuse(url: str, **_more: object) -> None:
+        raise ValueError(f"namespace/name is needed, and not {url[14:22]}")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
+    (found,) = read("hf://datasets/u:secret@x/y/z.jsonl")
+    assert found.reason == "it cannot be opened: namespace/name is needed, and not u:..."
 
 
 @pytest.mark.parametrize("below", ["dripping", "dripping/", "dripping/*.jsonl"])

@@ -2,12 +2,14 @@
 
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from time import process_time
 
 import pytest
 
-from simhbase.errors import UsageError
+from simhbase.errors import SimhbaseError, UsageError
 from simhbase.model.urls import redacted, refuse_secret, without_passwords
 from simhbase.online.client import Client
 from simhbase.stores import open_store
@@ -250,6 +252,52 @@ def test_what_is_shown_of_a_url(name, as_shown):
 )
 def test_messages_show_no_password_of_a_url_in_a_wrong_place(text, as_shown):
     assert without_passwords(text) == as_shown
+
+
+def refusing(answer: Callable[[bytes], bytes], *greeting: bytes) -> int:
+    """The port of a server that answers what it is sent behind a greeting, and hangs up."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with listener, listener.accept()[0] as connection:
+            for each in greeting:
+                connection.recv(1 << 16)
+                connection.sendall(each)
+            connection.sendall(answer(connection.recv(1 << 16)))
+            connection.recv(1)
+
+    Thread(target=serve, daemon=True).start()
+    return int(listener.getsockname()[1])
+
+
+def of_postgresql(kind: bytes, content: bytes) -> bytes:
+    return kind + (len(content) + 4).to_bytes(4) + content
+
+
+@pytest.mark.parametrize("where", ["a variable", "a file"])
+def test_a_password_that_a_postgresql_repeats_is_not_shown(where, tmp_path, monkeypatch):
+    said = "no login with  hunt er"
+
+    def answer(_password: bytes) -> bytes:
+        return of_postgresql(b"E", b"SFATAL\0C28P01\0M" + said.encode() + b"\0\0")
+
+    port = refusing(answer, of_postgresql(b"R", (3).to_bytes(4)))
+    if where == "a variable":
+        monkeypatch.setenv("PGPASSWORD", "hunt er")
+    else:
+        (tmp_path / "passwords").write_text("*:*:*:*:hunt er\n")
+        (tmp_path / "passwords").chmod(0o600)
+        monkeypatch.setenv("PGPASSFILE", f"{tmp_path}/passwords")
+    with pytest.raises(SimhbaseError, match=r"no login with \.\.\."):
+        open_store(f"postgresql://u@127.0.0.1:{port}/d?sslmode=disable&gssencmode=disable&timeout=1", "read")
+
+
+def test_a_password_that_a_redis_repeats_is_not_shown(monkeypatch):
+    """As one does in which AUTH is renamed."""
+    port = refusing(lambda sent: b"-ERR unknown command 'AUTH', with args: '%s'\r\n" % sent.split()[-1])
+    monkeypatch.setenv("REDISCLI_AUTH", "hunter")
+    with pytest.raises(SimhbaseError, match=r"unknown command 'AUTH', with args: '\.\.\.'"):
+        open_store(f"redis://127.0.0.1:{port}?timeout=1", "read")
 
 
 @pytest.mark.parametrize("part", ["[", "[a", "[]", ":1", "a@[", ":"])

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import psycopg
 
 from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, StoreUnreachable, TablesMissing
+from simhbase.model.urls import without
 from simhbase.stores.postgresql.url import Address
 
 # Who refuses a connection says why in words only; these reasons pass.
@@ -80,7 +81,10 @@ _REMEDIES: Mapping[str, tuple[type[SimhbaseError], str]] = {
 
 def translated(error: psycopg.Error, doing: str, address: Address) -> SimhbaseError:
     """The error of simhbase for one of psycopg. doing: what was done, and where."""
-    said = " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())
+    said = error.diag.message_primary or str(error) or type(error).__name__
+    if error.pgconn is not None:  # of connecting; libpq may have the password from a file
+        said = without(said, [error.pgconn.password.decode(errors="replace")])
+    said = " ".join(said.split())
     if _PER_STATEMENT in said:
         return StoreFailed(
             f"{doing}: the connection pooler refuses transactions ({said}). {_POOLING}, or transactions"

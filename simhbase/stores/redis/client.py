@@ -32,6 +32,7 @@ from simhbase.errors import (
     TablesMissing,
     UsageError,
 )
+from simhbase.model.urls import without
 from simhbase.process.plain_files import open_plain
 from simhbase.stores.pool import Pool
 from simhbase.stores.redis.url import Address
@@ -124,7 +125,9 @@ class Connection:
             commands.append(("SELECT", address.database))
         for error in self.ask(b"".join(packed(*command) for command in commands), len(commands)):
             if isinstance(error, hiredis.ReplyError):
-                raise error
+                # One that knows no AUTH, as it was renamed, repeats what it was given.
+                told = os.fsdecode(password or b"")
+                raise hiredis.ReplyError(without(str(error), [told]))
         self.ask(packed("CLIENT", "SETNAME", self.name), 1)  # which a user may not be allowed to
 
     @cached_property
@@ -466,7 +469,7 @@ def translated(error: Exception, doing: str) -> SimhbaseError:
 
 
 # What is done with answers fails by these where they have another form.
-_MISUNDERSTOOD = AttributeError, LookupError, TypeError, ValueError, struct.error
+_MISUNDERSTOOD = ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error
 
 
 @contextmanager
