@@ -68,11 +68,21 @@ CONNECT_SECONDS = 5.0
 MOST_SAID = 2_000  # characters of what a service says that are repeated
 MOST_WARNINGS = 10  # of an answer that are passed on
 SENT_BYTES = 1 << 14  # of a body that have to be taken within CONNECT_SECONDS
-PART_BYTES, MOST_BYTES = 1 << 20, 1 << 28  # that are read at once, and of a whole answer
+PART_BYTES = 1 << 20  # that are read at once
+MOST_BYTES, OTHER_BYTES = 1 << 28, 1 << 24  # of an answer that lists documents, and of another one
 MOST_EMPTY = 100_000  # pages without documents, one after the other: of five billion stored ones
 CONNECTIONS = 32  # idle connections to keep
 REQUEST = 500, 1_000_000  # documents and characters of a request: half and a quarter of what services accept
 UNKNOWN_ID = "no document is stored under this id"
+_LISTS = (  # of documents
+    answers.Lookups,
+    answers.Neighbours,
+    answers.Claims,
+    answers.Stored,
+    answers.GroupList,
+    answers.MutedList,
+    StoredPage,
+)
 _CLAIM_MORE = 5.0  # seconds for the answer, beyond a claim's timeout
 
 _ERRORS: Mapping[str, type[RetryableError | PermanentError | BadInput]] = {
@@ -379,11 +389,12 @@ class Client:
         except (TypeError, ValueError) as error:
             raise UsageError(f"this cannot be sent: {error}") from error
         deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
+        most = MOST_BYTES if kind in _LISTS else OTHER_BYTES
         pause = FIRST_PAUSE
         while True:
             wait = 0.0
             try:
-                answer = self._send(method, path, body, deadline)
+                answer = self._send(method, path, body, deadline, most)
             except HTTPError as error:
                 # Not every TLS error: a restarting proxy aborts handshakes, too.
                 if isinstance(error, SSLError) and isinstance(error.args[0], ssl.SSLCertVerificationError):
@@ -411,9 +422,9 @@ class Client:
             time.sleep(seconds)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _send(self, method: str, path: str, body: bytes | None, deadline: float) -> Answer:
-        """One answer. Raises HTTPError if there is none in time, PermanentError for one that no service
-        gives."""
+    def _send(self, method: str, path: str, body: bytes | None, deadline: float, most: int) -> Answer:
+        """One answer, of at most `most` bytes. Raises HTTPError if there is none in time, PermanentError for
+        one that no service gives."""
         if self._process != os.getpid():
             self._begin()
         left = max(0.001, deadline - time.monotonic())
@@ -431,14 +442,14 @@ class Client:
             preload_content=False,
         )
         try:
-            answer = Answer(found.status, found.headers, self._body(found))
+            answer = Answer(found.status, found.headers, self._body(found, most))
         except BaseException:
             found.close()
             raise
         found.release_conn()
         return answer
 
-    def _body(self, found: urllib3.BaseHTTPResponse) -> bytes:
+    def _body(self, found: urllib3.BaseHTTPResponse, most: int) -> bytes:
         """A body, as it comes: whoever answers does not decide how large it is."""
         coding = found.headers.get("Content-Encoding", "identity")
         if coding != "identity":  # none is asked for, and a few bytes of it may mean gigabytes
@@ -450,9 +461,9 @@ class Client:
         parts, size = [], 0
         while part := found.read1(PART_BYTES):
             size += len(part)
-            if size > MOST_BYTES:
+            if size > most:
                 raise PermanentError(
-                    f"{self.url} answers with more than {MOST_BYTES:,} bytes: ask for less at once"
+                    f"{self.url} answers with more than {most:,} bytes: ask for less at once"
                 )
             parts.append(part)
         return b"".join(parts)

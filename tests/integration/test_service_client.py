@@ -466,9 +466,17 @@ def test_a_compressed_answer_is_not_unpacked() -> None:
 
 
 def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "MOST_BYTES", 1 << 22)
-    refused = pytest.raises(PermanentError, match="more than 4,194,304 bytes")
+    monkeypatch.setattr(client_module, "MOST_BYTES", 1 << 25)
+    refused = pytest.raises(PermanentError, match="more than 33,554,432 bytes")
     with saying("Connection: close", repeat(bytes(1 << 20))) as url, Client(url) as client, refused:
+        client.find(ONE)
+
+
+def test_an_answer_that_lists_no_documents_is_given_up_sooner() -> None:
+    """Its values may be of any kind: many small ones take 20 times their bytes, and a minute to decode."""
+    refused = pytest.raises(PermanentError, match="more than 16,777,216 bytes")
+    parts = chain([b'{"parameters":{"a":['], repeat(b"[]," * (1 << 18)))
+    with saying("Connection: close", parts) as url, Client(url) as client, refused:
         client.status()
 
 
