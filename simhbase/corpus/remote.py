@@ -39,7 +39,8 @@ NAMES_BYTES = 1 << 30  # that the links of all these lists may take: each repeat
 EACH_NAME = 400  # bytes that a link takes beside its name
 DEEPEST = 100  # folders below the one given: there may always be one more
 _WEB = re.compile("https?://")
-_PARTIAL_CONTENT = 206
+_WHOLE, _PARTIAL_CONTENT = (200, 203), 206
+_FAILED, _REDIRECTED = 400, (301, 302, 303, 307, 308)  # aiohttp raises, or follows
 _PART = re.compile("bytes=([0-9]+)-([0-9]+)")
 _GLOB = re.compile(r"[*?[]")
 _WEB_GLOB = re.compile(r"[*[]")  # "?" starts the query
@@ -375,8 +376,9 @@ class _Place:
 
 
 async def _within_limits(request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-    """The answer of a web server to one request. Raises OSError if its headers drip, or it is larger than the
-    part of a file that was asked for, which is held."""
+    """The answer of a web server to one request. Raises OSError if its headers drip, if it is a part of a
+    file, or nothing, where the file was asked for, or larger than the part that was asked for, which is
+    held."""
     from asyncio import timeout
 
     try:
@@ -384,7 +386,11 @@ async def _within_limits(request: Any, handler: Callable[[Any], Awaitable[Any]])
             answer = await handler(request)
     except TimeoutError as error:
         raise OSError(EIO, f"the server sent no answer within {SILENCE:g} seconds") from error
-    if part := _PART.fullmatch(request.headers.get("Range", "")):
+    part = _PART.fullmatch(request.headers.get("Range", ""))
+    if not part and answer.status < _FAILED and answer.status not in (*_WHOLE, *_REDIRECTED):
+        answer.close()
+        raise OSError(EIO, f"the server answered {answer.status}, which is no whole file")
+    if part:
         asked, length = int(part[2]) - int(part[1]) + 1, answer.content_length
         is_part = answer.status == _PARTIAL_CONTENT or "Content-Range" in answer.headers
         if is_part and (length is None or length > asked):

@@ -156,6 +156,20 @@ def test_a_deep_folder_takes_time_by_its_depth(corpus):
     assert took < 8
 
 
+@pytest.mark.parametrize("below", ["", "**", "**/*.jsonl"])
+def test_a_path_that_is_too_long_for_the_system_is_a_reject(corpus, below):
+    folder = os.open(corpus, os.O_RDONLY)
+    for _ in range(20):  # PATH_MAX is 4,096
+        os.mkdir("d" * 250, dir_fd=folder)
+        above, folder = folder, os.open("d" * 250, os.O_RDONLY, dir_fd=folder)
+        os.close(above)
+    os.close(folder)
+    items = list(expand(str(corpus / below), None))
+    assert [Path(name).name for name in names(items)] == ["a.jsonl", "b.jsonl"]
+    (reject,) = (item for item in items if isinstance(item, SourceReject))
+    assert reject.reason == "it cannot be opened: File name too long"
+
+
 def test_a_folder_of_links_only_says_so(tmp_path):
     document(tmp_path / "blobs" / "0a")
     (tmp_path / "snapshot").mkdir()

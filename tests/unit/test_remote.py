@@ -406,6 +406,10 @@ class Hostile(socketserver.StreamRequestHandler):
             self.wfile.write(b"a")
             time.sleep(0.01)
 
+    def answering(self, path: str, _head: dict[str, str]) -> None:
+        """Another status than that of a file."""
+        self.say(b"", path.rpartition("/")[2])
+
     def large(self, _path: str, _head: dict[str, str]) -> None:
         self.say(b"<a href='x.jsonl'>" * 1000)
 
@@ -494,6 +498,12 @@ def test_links_of_a_folder_with_a_long_name_have_a_limit(monkeypatch, hostile, b
     assert reason == (
         "it cannot be opened: links of more than 1 MiB are listed in its folders: give them one by one"
     )
+
+
+@pytest.mark.parametrize("status", [101, 204, 205, 206, 300, 304])
+def test_an_answer_that_is_no_whole_file_is_not_taken_for_one(hostile, status):
+    ((_, _, reason),) = rejects(read(f"{hostile}/answering/{status}"))
+    assert reason == f"it cannot be opened: the server answered {status}, which is no whole file"
 
 
 @pytest.mark.parametrize("below", ["", "**/*.jsonl", "**"])
