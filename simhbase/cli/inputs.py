@@ -273,7 +273,12 @@ _TEXTS = (
         group="Input",
         type=click.IntRange(10, 31),
     ),
-    option("--follow-links", "Read links that lead out of a given folder or glob.", group="Input"),
+    option(
+        "--follow-links",
+        "Read links that lead out of a given folder or glob, and where a web server leads to this machine or "
+        "network.",
+        group="Input",
+    ),
     option(
         "--threads N",
         "Threads that parse and fingerprint. [default: one for each core]",

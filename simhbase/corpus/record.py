@@ -58,7 +58,8 @@ class InputOptions:
     NULL); None: csv, between tabs by what the file shows. max_record_bytes: larger records are rejected.
     value_field: a field or column to choose duplicates by. whole_rows: keep JSON lines, and read CSV and
     Parquet rows with all columns, as JSON objects, for output files. follow_links: also read what links
-    name that lead out of a given folder or glob, each folder once. zstd_long: zstd files made with --long up
+    name that lead out of a given folder or glob, each folder once, and where a web server leads to this
+    machine or network. zstd_long: zstd files made with --long up
     to this are read, which takes 2^zstd_long bytes of memory; None: 27, like zstd. escape_formulas: in CSV
     and TSV that are written, put an apostrophe before texts that spreadsheets take for formulas. tags: for
     all documents; tag_fields: names of further tags, with the fields or columns of their values. Jobs set

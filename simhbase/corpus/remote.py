@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from time import monotonic
 from typing import Any, BinaryIO, Literal, cast
-from urllib.parse import urldefrag, urljoin
+from urllib.parse import urldefrag, urljoin, urlsplit
 
 from simhbase.corpus.folders import Unread, printable
 from simhbase.corpus.formats.parquet import MAGIC_BYTES, is_columnar
@@ -27,6 +27,7 @@ from simhbase.corpus.paths import (
     taken_from_folder,
 )
 from simhbase.corpus.record import Format, Source, SourceReject
+from simhbase.corpus.redirects import Redirects
 from simhbase.model.urls import redacted, secrets_in, without, without_passwords
 from simhbase.text.html import links
 
@@ -206,8 +207,9 @@ class _Place:
                 EIO, "URLs are read by fsspec, which is not installed: pip install 'simhbase[remote]'"
             ) from error
         try:
-            more = {"middlewares": (_within_limits,)} if _WEB.match(given) else {}
-            system, path = url_to_fs(given, **more)
+            # A session for each server, as its redirects are looked at.
+            client = partial(_client, urlsplit(given).hostname, follow_links)
+            system, path = url_to_fs(given, **({"get_client": client} if _WEB.match(given) else {}))
         except ImportError as error:  # the message has the package, the cause the module
             package = getattr(error.__cause__, "name", None)
             do = f": pip install {package}" if package else ""
@@ -373,6 +375,17 @@ class _Place:
 
     def _name(self, path: str) -> str:
         return public_name(path if self._is_on_web else self.prefix + path.lstrip("/"))
+
+
+async def _client(_server: str | None, follow_links: bool, **options: Any) -> Any:
+    """A session for requests to one web server, and where it leads."""
+    from aiohttp import ClientSession, TCPConnector, ThreadedResolver
+
+    if follow_links:
+        return ClientSession(middlewares=(_within_limits,), **options)
+    redirects = Redirects(ThreadedResolver())
+    connector = TCPConnector(resolver=cast(Any, redirects))
+    return ClientSession(connector=connector, middlewares=(_within_limits, redirects.check), **options)
 
 
 async def _within_limits(request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from simhbase.corpus import remote
+from simhbase.corpus import redirects, remote
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, SourceReject
 from simhbase.corpus.remote import public_name
@@ -410,6 +410,11 @@ class Hostile(socketserver.StreamRequestHandler):
         """Another status than that of a file."""
         self.say(b"", path.rpartition("/")[2])
 
+    def leading(self, path: str, _head: dict[str, str]) -> None:
+        """To another host, on the port here."""
+        host, _, rest = path.removeprefix("/leading/").partition("/")
+        self.say(b"", "302 Found", Location=f"http://{host}:{self.server.server_address[1]}/{rest}")
+
     def large(self, _path: str, _head: dict[str, str]) -> None:
         self.say(b"<a href='x.jsonl'>" * 1000)
 
@@ -455,6 +460,59 @@ def test_a_server_that_repeats_a_password_does_not_show_it(hostile, below):
     assert "500" in found.reason
     for secret in ("hunter", "tr%2Fee", "tr/ee", b64encode(b"user:hunter").decode()):
         assert secret not in f"{found}"
+
+
+NEARER = ["127.0.0.1", "localhost", "0.0.0.0"]
+
+
+@pytest.fixture
+def far(monkeypatch) -> Iterator[str]:
+    """A hostile server of this machine with an address that is taken for one of the internet."""
+    near = redirects.nearness
+    monkeypatch.setattr(redirects, "nearness", lambda address: 0 if address == "127.0.0.2" else near(address))
+    with Server(("", 0), Hostile) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.2:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("host", NEARER)
+@pytest.mark.parametrize("by", ["", "leading/127.0.0.2/"])
+def test_a_server_does_not_lead_to_this_machine(far, host, by):
+    """What services here answer would become documents."""
+    (found,) = read(f"{far}/{by}leading/{host}/deep/x.jsonl")
+    assert found.reason == (
+        f"it cannot be opened: the server leads to {host}, an address of this machine or network: "
+        "give the URL there, or follow links (follow_links)"
+    )
+
+
+def test_a_server_leads_to_what_is_no_nearer_and_anywhere_if_links_are_followed(far, hostile):
+    assert texts(read(f"{far}/leading/127.0.0.2/deep/x.jsonl")) == [("a", "first")]
+    assert texts(read(f"{far}/leading/127.0.0.1/deep/x.jsonl", follow_links=True)) == [("a", "first")]
+    assert texts(read(f"{hostile}/leading/localhost/deep/x.jsonl")) == [("a", "first")]  # it was named itself
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("example.com", 0),
+        ("93.184.215.14", 0),
+        ("2606:2800:220:1::1", 0),
+        ("10.0.0.1", 1),
+        ("100.64.0.1", 1),
+        ("fd00:ec2::254", 1),
+        ("::ffff:192.168.0.1", 1),
+        ("169.254.169.254", 2),
+        ("fe80::1%2", 2),
+        ("::1", 2),
+        ("::", 2),
+        ("0.0.0.0", 2),
+        ("::ffff:127.0.0.1", 2),
+    ],
+)
+def test_how_near_an_address_is(address, expected):
+    assert redirects.nearness(address) == expected
 
 
 def test_what_a_file_system_says_of_a_url_that_it_takes_apart_is_told_without_its_password(monkeypatch):
