@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
@@ -42,7 +43,6 @@ from simhbase.index.writer import (
     DocumentBatch,
     Known,
     Writer,
-    admitted,
     batch_of,
     expired_before,
     known,
@@ -336,43 +336,10 @@ class Index(AbstractContextManager["Index"]):
         rows = document_rows(documents, Fields(id_field, text_field))
         with counting(progress, "documents", lambda: length(documents)) as count:
             for chunk in chunks(rows):
-                if mode == "annotate":
-                    claims += self._annotated(chunk)
-                else:
-                    claims += self._claimed(self._claim_request(chunk, timeout)).claims
+                claims += self._claimed(self._claim_request(chunk, timeout, mode=mode)).claims
                 claims.ids += (row.given_id for row in chunk)
                 count(len(chunk))
         return claims
-
-    def _annotated(self, rows: Sequence[GivenRow]) -> Iterator[Claim]:
-        """Stores rows, and answers which documents are near each: stored ones, and earlier rows."""
-        found, ids, fingerprints, tags = self._accepted(rows)
-        new, rejected = admitted(DocumentBatch(ids, fingerprints, tags))
-        self.add_batch(new.ids, new.fingerprints, new.tags)
-        count_documents(self.metrics, rejected=len(rejected))
-        left, refused, bounds = set(new.ids), iter(rejected), self.profile.index_scheme.bounds(None, None)
-        self.store.refresh()
-        with self._operation("find", len(new.ids)):  # afterwards: of two workers one sees the other's
-            near = iter(self._annotations(new.ids, new.fingerprints, bounds))
-        values = map(Fingerprint, fingerprints.values.tolist())
-        for row, reason in zip(rows, found.reasons, strict=True):
-            document = row.id or ""
-            fingerprint = None if reason else next(values)
-            if not reason and document not in left:  # an id that came earlier, or is none
-                reason = next(refused).reason
-            if reason:
-                yield Claim(document, "rejected", fingerprint, reason=reason)
-                continue
-            left.remove(document)
-            also = next(near)
-            yield Claim(document, "accepted", fingerprint, also_at=also.matches, truncated=also.truncated)
-
-    def _annotations(
-        self, ids: Sequence[str], fingerprints: FingerprintBatch, bounds: Bounds
-    ) -> list[Lookup]:
-        from simhbase.index.claims.selection import annotations_of
-
-        return annotations_of(self.reader, ids, fingerprints, bounds)
 
     async def aclaim(
         self,
@@ -393,17 +360,30 @@ class Index(AbstractContextManager["Index"]):
         return (await asyncio.wrap_future(begun)).claims
 
     def begin_claims(
-        self, documents: Documents, timeout: float = TIMEOUT, *, source: Hashable = None
+        self,
+        documents: Documents,
+        timeout: float = TIMEOUT,
+        *,
+        mode: ClaimMode = "refuse",
+        source: Hashable = None,
+        is_given_up: threading.Event | None = None,
     ) -> Future[Claimed]:
         """Start `claim_many` without waiting for others; returns a future, whose result has the answers as
-        `claims`. source: on whose behalf; sources take turns."""
-        request = self._claim_request(list(document_rows(documents)), timeout, source)
+        `claims`. source: on whose behalf; sources take turns. is_given_up: set when nobody waits any more,
+        so that what has not begun is not done."""
+        rows = list(document_rows(documents))
+        request = self._claim_request(rows, timeout, source, mode, is_given_up)
         with self.same_tables():
             self.claimer.begin(request)
         return request.future
 
     def _claim_request(
-        self, rows: Sequence[GivenRow], timeout: float, source: Hashable = None
+        self,
+        rows: Sequence[GivenRow],
+        timeout: float,
+        source: Hashable = None,
+        mode: ClaimMode = "refuse",
+        is_given_up: threading.Event | None = None,
     ) -> QueuedClaims:
         from simhbase.index.claims.claim import QueuedClaims
 
@@ -411,7 +391,8 @@ class Index(AbstractContextManager["Index"]):
         found = self._fingerprinted(rows)
         ids = [row.id or "" for row in rows]
         documents = DocumentBatch(ids, found.fingerprints, tags)
-        return QueuedClaims.of(documents, self._claim_kind, timeout, found.reasons, source)
+        kind = self._claim_kind._replace(annotates=mode == "annotate")
+        return QueuedClaims.of(documents, kind, timeout, found.reasons, source, is_given_up)
 
     @cached_property
     def _claim_kind(self) -> ClaimKind:

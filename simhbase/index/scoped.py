@@ -104,12 +104,6 @@ class ScopedIndex(Index):
         gone = self._scope.ids_of(removing)
         return self._scope.report(super().add_batch(new.ids, new.fingerprints, new.tags, gone))
 
-    def _annotations(
-        self, ids: Sequence[str], fingerprints: FingerprintBatch, bounds: Bounds
-    ) -> list[Lookup]:
-        new = self._scope.documents(DocumentBatch(ids, fingerprints))
-        return list(map(self._scope.lookup, super()._annotations(new.ids, new.fingerprints, bounds)))
-
     def duplicates_of(
         self, ids: Sequence[str], fingerprints: FingerprintBatch, bounds: Bounds
     ) -> list[Match | None]:

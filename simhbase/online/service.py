@@ -4,6 +4,7 @@ elsewhere."""
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -141,19 +142,20 @@ class Service:
         self._require_short(texts)
         warnings = self._warnings(texts)
         timeout = min(given.timeout, SHARE_OF_CLAIM * self._limits.seconds)
-        with self._claiming():
-            if given.mode == "annotate":
-                annotate = partial(self._index.claim_many, documents, mode="annotate")
-                size = self._limits.answer_bytes // max(1, len(documents))
-                claims = await self._claims.run(annotate)
-
-                def cut() -> answers.Claims:
-                    return answers.Claims([_cut_claim(claim, size) for claim in claims], warnings)
-
-                return await self.made(sum(len(claim.also_at) for claim in claims), cut)
-            begin = partial(self._index.begin_claims, source=source.get())
+        with self._claiming() as is_given_up:
+            begin = partial(
+                self._index.begin_claims, mode=given.mode, source=source.get(), is_given_up=is_given_up
+            )
             begun = await self._claims.run(begin, documents, timeout)
-            return answers.Claims((await within(self._limits.seconds, begun)).claims, warnings)
+            claims = (await within(self._limits.seconds, begun)).claims
+        most, size = (
+            total // max(1, len(documents)) for total in (self._limits.matches, self._limits.answer_bytes)
+        )
+
+        def cut() -> answers.Claims:
+            return answers.Claims([_cut_claim(claim, most, size) for claim in claims], warnings)
+
+        return await self.made(sum(len(claim.also_at) for claim in claims), cut)
 
     async def add(self, given: asked.DocumentsRequest) -> answers.Stored:
         """Stores documents, replacing those with the same id. Durable when it answers. Takes JSON, or one
@@ -329,15 +331,16 @@ class Service:
         return (misses,)
 
     @contextmanager
-    def _claiming(self) -> Iterator[None]:
-        """Wraps a running claim. Raises Overloaded."""
-        caller, claim = source.get(), object()
+    def _claiming(self) -> Iterator[threading.Event]:
+        """Wraps a running claim. The event is set when nobody waits for it any more. Raises Overloaded."""
+        caller, claim = source.get(), threading.Event()
         if not self._claiming_shares.take(caller, 1):
             raise Overloaded(f"{len(self._claims_since):,} claims are running, the maximum: try again later")
         self._claims_since[claim] = time.monotonic()
         try:
-            yield
+            yield claim
         finally:
+            claim.set()
             del self._claims_since[claim]
             self._claiming_shares.give_back(caller, 1)
 
@@ -374,8 +377,8 @@ def _cut(lookup: Lookup, most: int, size: int) -> Lookup:
     return replace(lookup, matches=nearest, truncated=lookup.truncated or nearest != lookup.matches)
 
 
-def _cut_claim(claim: Claim, size: int) -> Claim:
-    nearest = _nearest(claim.also_at, len(claim.also_at), size)
+def _cut_claim(claim: Claim, most: int, size: int) -> Claim:
+    nearest = _nearest(claim.also_at, most, size)
     return replace(claim, also_at=nearest, truncated=claim.truncated or nearest != claim.also_at)
 
 

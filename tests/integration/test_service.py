@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
 import pytest
 
 import simhbase
+from simhbase.index.claims.claim import AtomicClaimer
+from simhbase.model.values import ClaimMode
 from simhbase.model.wire import encode
 from simhbase.online.asked import (
     ClaimsRequest,
@@ -384,6 +387,51 @@ def test_answers_have_a_limit_in_bytes() -> None:
             assert sorted(listed) == sorted([*ids, "a", "b"])
 
     asyncio.run(asks())
+
+
+def test_of_all_annotated_texts_an_answer_lists_no_more_than_of_lookups() -> None:
+    index = simhbase.open("memory:", create=simhbase.Profile(verify=False))
+    operations = Operations(index, Settings("memory:", limits=Limits(matches=4)), ServiceMetrics())
+
+    async def asks() -> None:
+        async with operations.lifespan(None):
+            index.add([simhbase.Document(each, ONE) for each in "abcdef"])
+            given = [GivenDocument(id=each, text=ONE) for each in ("1", "2")]
+            claims = (await operations.claim(ClaimsRequest(documents=given, mode="annotate"))).claims
+            assert [(len(claim.also_at), claim.truncated) for claim in claims] == [(2, True)] * 2
+
+    asyncio.run(asks())
+
+
+@pytest.mark.parametrize("mode", get_args(ClaimMode))
+def test_of_claims_whose_client_has_gone_what_has_not_begun_is_not_done(
+    monkeypatch: pytest.MonkeyPatch, mode: ClaimMode
+) -> None:
+    """All of a thousand were claimed, for half a minute."""
+    index = simhbase.open("memory:", create=simhbase.Profile(verify=False))
+    operations = Operations(index, Settings("memory:"), ServiceMetrics())
+    given = [GivenDocument(id=f"d{number}", text=text) for number, text in enumerate(texts(100, seed=90))]
+    begun, gone, decide = threading.Event(), threading.Event(), AtomicClaimer._decide
+
+    def decided(*given: Any, **options: Any) -> Any:
+        begun.set()
+        assert gone.wait(10)
+        return decide(*given, **options)
+
+    async def asks() -> list[int | None]:
+        async with operations.lifespan(None):
+            claim = asyncio.create_task(operations.claim(ClaimsRequest(documents=given, mode=mode)))
+            assert await asyncio.to_thread(begun.wait, 10)
+            claim.cancel()
+            await asyncio.wait([claim])
+            gone.set()
+            operations._claims.close()
+            return index.fingerprints(["d0", "d99"])
+
+    monkeypatch.setattr(AtomicClaimer, "_decide", decided)
+    first, last = asyncio.run(asks())
+    assert first is not None
+    assert last is None
 
 
 def test_what_is_muted_is_no_match_until_it_is_unmuted(service: Service) -> None:

@@ -4,9 +4,10 @@ import threading
 import time
 from collections.abc import Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -17,13 +18,13 @@ from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claims import claim
 from simhbase.index.claims.batch import ClaimContext, ClaimKind, LoadRun
-from simhbase.index.claims.claim import PART, AtomicClaimer, Claimed, QueuedClaims
+from simhbase.index.claims.claim import PART, AtomicClaimer, BatchClaimer, Claimed, QueuedClaims
 from simhbase.index.claims.selection import NEAREST
 from simhbase.index.rows import BATCH_ROWS, document_key
 from simhbase.index.writer import DocumentBatch, Writer
-from simhbase.model.values import Claim, Match
+from simhbase.model.values import Claim, ClaimMode, Match
 from simhbase.profile.profile import Profile
-from tests.claiming import FAR, SCHEME, A, Quiet, claims_of, fingerprints_of, stored_in
+from tests.claiming import FAR, KIND, SCHEME, A, Quiet, claims_of, fingerprints_of, stored_in
 from tests.near import versions
 from tests.simulated import Answer, Ask, Call, Server, SimulatedStore
 
@@ -322,16 +323,29 @@ def test_others_have_their_turns_between_the_parts_of_a_large_request() -> None:
     assert order[-1] == ["a"]
 
 
-def test_what_a_large_request_has_not_begun_in_time_is_undecided() -> None:
+@pytest.mark.parametrize("mode", get_args(ClaimMode))
+def test_what_a_large_request_has_not_begun_in_time_is_undecided(mode: ClaimMode) -> None:
+    """20 requests to annotate a thousand texts near 60,000 took 2 GB, and went on after their time."""
     texts = [f"a text of words {number} {number * 7919} {number * 104729}" for number in range(3 * PART)]
     with simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index:
-        begun = index.begin_claims([Document(text, text) for text in texts], 0, source="a")
+        begun = index.begin_claims([Document(text, text) for text in texts], 0, mode=mode, source="a")
         claims = begun.result().claims
         decided, left = claims[:PART], claims[PART:]
         assert {each.outcome for each in decided} <= {"accepted", "duplicate"}
         assert {each.outcome for each in left} == {"undecided"}
         assert "not decided within 0 s" in str(left[0].reason)
         assert index.fingerprints([each.id for each in left]) == [None] * len(left)
+
+
+def test_a_store_of_many_processes_annotates_in_parts_too() -> None:
+    batch = DocumentBatch([f"d{number}" for number in range(PART + 1)], fingerprints_of([A] * (PART + 1)))
+    claimer = BatchClaimer(ClaimContext(SimulatedStore(Server().ask), SCHEME))
+    request = QueuedClaims.of(batch, KIND._replace(annotates=True), 0, source="a")
+    with closing(claimer):
+        claimer.begin(request)
+    *claims, late = request.result().claims
+    assert [each.outcome for each in (*claims, late)] == [*["accepted"] * PART, "undecided"]
+    assert [match.id for match in claims[2].also_at] == ["d0", "d1"]
 
 
 def test_claims_that_take_long_hold_up_no_writer_and_no_other_claim() -> None:

@@ -86,13 +86,15 @@ NO_LOAD = LoadRun()
 class ClaimKind(NamedTuple):
     """What the claims of a batch have in common. replacing: a document that is stored with another text is
     replaced if nothing is near the new one, and no conflict; one with the same text gets the new tags. scope:
-    of the documents, None in a store without scopes; hidden: says what is muted there."""
+    of the documents, None in a store without scopes; hidden: says what is muted there; annotates: all of them
+    are stored, and the answers say what is near."""
 
     bounds: Bounds
     replacing: bool = False
     run: LoadRun = NO_LOAD
     scope: Scope | None = None
     hidden: Callable[[], Hidden] = lambda: NOTHING_HIDDEN
+    annotates: bool = False
 
 
 class Waiting:

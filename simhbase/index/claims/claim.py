@@ -22,7 +22,7 @@ from itertools import chain, islice
 from time import monotonic, sleep
 from typing import Protocol, cast
 
-from simhbase.drawers.scheme import Scheme
+from simhbase.drawers.scheme import Bounds, Scheme
 from simhbase.errors import Undecided, UsageError
 from simhbase.index.claims import TIMEOUT
 from simhbase.index.claims.batch import (
@@ -34,7 +34,13 @@ from simhbase.index.claims.batch import (
     jittered,
     stored_outcome,
 )
-from simhbase.index.claims.selection import OthersOfBatch, duplicates_of, nearest_stored, others_of
+from simhbase.index.claims.selection import (
+    OthersOfBatch,
+    annotations_of,
+    duplicates_of,
+    nearest_stored,
+    others_of,
+)
 from simhbase.index.counts import note_refused
 from simhbase.index.reader import DRAWER_LIMIT, Reader
 from simhbase.index.writer import DocumentBatch, Writer, admitted, alive_since, known
@@ -97,6 +103,7 @@ class QueuedClaims(QueuedRequest[ClaimKind, Claimed]):
         timeout: float = TIMEOUT,
         reasons: Sequence[str | None] | None = None,
         source: Hashable = None,
+        is_given_up: threading.Event | None = None,
     ) -> QueuedClaims:
         """The request for n documents. reasons: why a document has no fingerprint, None for those that have
         one. Raises UsageError for a timeout that is none."""
@@ -116,7 +123,15 @@ class QueuedClaims(QueuedRequest[ClaimKind, Claimed]):
                 claims.append(None)
             else:
                 claims.append(Claim(document, "rejected", Fingerprint(value), reason=next(refused).reason))
-        return cls(kind=kind, records=batch.ids, batch=batch, claims=claims, timeout=timeout, source=source)
+        return cls(
+            kind=kind,
+            records=batch.ids,
+            batch=batch,
+            claims=claims,
+            timeout=timeout,
+            source=source,
+            is_given_up=is_given_up or threading.Event(),
+        )
 
     def result(self) -> Claimed:
         """Waits for the answers. Ctrl-C gives up what has to wait for others."""
@@ -301,6 +316,10 @@ class AtomicClaimer(Claimer):
 
         in_parts: stop before a document that a crowd is near to, so that others can write in between.
         """
+        of = kind.scope.of if kind.scope else b""
+        reader = Reader(self._store, self._scheme, clock=self._clock, hidden=kind.hidden(), of=of)
+        if kind.annotates:
+            return self._annotated(batch, reader, kind.bounds)
         with self._store.exclusive():
             alive = alive_since(self._store, self._clock())
             stored = [] if kind.replacing else known(self._store, batch.ids)
@@ -312,8 +331,6 @@ class AtomicClaimer(Claimer):
             again = {claim.id for claim in answers.values() if claim.accepted}
             open_ = [number for number in range(len(batch.ids)) if number not in answers]
             new = batch[open_] if answers else batch
-            of = kind.scope.of if kind.scope else b""
-            reader = Reader(self._store, self._scheme, clock=self._clock, hidden=kind.hidden(), of=of)
             found = duplicates_of(reader, new.ids, new.fingerprints, kind.bounds, in_parts=in_parts)
             kept = [place for place, near in enumerate(found) if near is None]
             report = Writer(self._store, self._scheme, self._clock).add(
@@ -326,6 +343,19 @@ class AtomicClaimer(Claimer):
         if self._counts:
             note_refused(self._store, self._clock(), claims)
         return claims, again, report
+
+    def _annotated(
+        self, batch: DocumentBatch, reader: Reader, bounds: Bounds
+    ) -> tuple[list[Claim], set[str], AddReport]:
+        report = Writer(self._store, self._scheme, self._clock).add(batch)
+        self._store.refresh()
+        # Afterwards: of two workers one sees the other's.
+        near = annotations_of(reader, batch.ids, batch.fingerprints, bounds)
+        claims = [
+            replace(claim_of(batch, number, "accepted"), also_at=each.matches, truncated=each.truncated)
+            for number, each in enumerate(near)
+        ]
+        return claims, set(), report
 
 
 def _too_late(batch: DocumentBatch, numbers: Sequence[int], seconds: float) -> list[Claim]:
@@ -345,14 +375,18 @@ def claim_of(
 class BatchClaimer(Claimer):
     """Claims in a store that many processes write. One thread takes those that share batches: two batches at
     once would be smaller, and cost twice as much a claim. Another takes calls of many, for which few would
-    wait too long."""
+    wait too long. What is annotated waits for nobody's claims."""
 
     def __init__(self, context: ClaimContext) -> None:
         self._context = context
+        self._annotating = AtomicClaimer(context.store, context.scheme, context.clock, context.count)
         self._shared = Queue[QueuedClaims](1, "claims", lambda: self._serve(self._shared))
         self._large = Queue[QueuedClaims](1, "claims", lambda: self._serve(self._large))
 
     def begin(self, request: QueuedClaims) -> None:
+        if request.kind.annotates:
+            self._annotating.begin(request)
+            return
         queue = self._large if len(request.records) > LARGEST_SHARED else self._shared
         queue.put(request, is_due=True)
 
