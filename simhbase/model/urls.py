@@ -7,6 +7,7 @@ Servers may repeat what they were given: what they say is shown `without` it.
 
 from __future__ import annotations
 
+import os
 import re
 from base64 import b64encode
 from collections.abc import Iterable
@@ -41,6 +42,7 @@ _PLACE_END = re.compile(r"[/\\?#]")
 _OPTION = re.compile(r"([?&;#][^=&;#/?]*=)[^&;#]*")
 # Within a message. Lengths are bounded, so that the time is linear.
 _WORD = re.compile(r"(?i)(?<![a-z0-9+.])[a-z][a-z0-9+.-]{0,40}(:[a-z0-9+.-]{0,40}){0,3}:[/\\]{1,2}\S{1,2000}")
+_OF_ENVIRONMENT = re.compile(r"(?i)(token|secret|password|key)$")  # variables: libraries give them to servers
 SHORTEST = 4  # characters of a secret that is looked for in what a server says
 _EMBEDDED = ("memory:", "rocksdb:")  # their folders may have any name
 
@@ -86,8 +88,9 @@ def without_passwords(text: str) -> str:
 
 
 def secrets_in(url: str) -> list[str]:
-    """What a URL gives to a server that may be secret, in the forms in which that may repeat it: a password,
-    also in a path, and values of options as `redacted` hides them in messages."""
+    """What a server is given that may be secret, in the forms in which that may repeat it: of its URL a
+    password, also in a path, and values of options as `redacted` hides them in messages; and variables of the
+    environment."""
     found = MEANT_AS_URL.match(url)
     if not found:
         return []
@@ -99,7 +102,8 @@ def secrets_in(url: str) -> list[str]:
     options = [each[0].partition("=") for each in _OPTION.finditer(rest)]
     given += [value for name, _, value in options if is_web or _SECRET.search(f"{unquote(name)}=")]
     basic = b64encode(unquote(user).encode(errors="replace")).decode()  # as in the header
-    return [*given, *map(unquote, given), user.rpartition(":")[2], basic]
+    held = [value for name, value in os.environ.items() if _OF_ENVIRONMENT.search(name)]
+    return [*given, *map(unquote, given), user.rpartition(":")[2], basic, *held]
 
 
 def without(said: str, secrets: Iterable[str]) -> str:

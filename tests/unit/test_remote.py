@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
 import random
@@ -16,19 +17,24 @@ from collections.abc import Callable, Iterator
 from contextlib import chdir, suppress
 from errno import EIO
 from importlib.util import find_spec
+from os import environ
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from yarl import URL
 
 from simhbase.corpus import redirects, remote
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, SourceReject
+from simhbase.corpus.redirects import Redirects
 from simhbase.corpus.remote import public_name
 from simhbase.corpus.sources import Sources
+from simhbase.errors import BadInput
 from tests.command_line import environment
 from tests.reading import json_lines, read, rejects, texts, write
 from tests.web import Web
@@ -493,6 +499,33 @@ def test_a_server_leads_to_what_is_no_nearer_and_anywhere_if_links_are_followed(
     assert texts(read(f"{hostile}/leading/localhost/deep/x.jsonl")) == [("a", "first")]  # it was named itself
 
 
+class Names:
+    """A resolver whose names have other addresses each time."""
+
+    def __init__(self, *answers: list[str]) -> None:
+        self._answers = iter(answers)
+
+    async def resolve(self, _host: str) -> list[dict[str, str]]:
+        return [{"host": address} for address in next(self._answers)]
+
+
+@pytest.mark.parametrize("first", [["93.184.215.14"], ["127.0.0.1", "93.184.215.14"]])
+def test_the_name_of_a_server_does_not_come_to_mean_this_machine(first):
+    """Who serves strangers names them, too."""
+
+    async def asked() -> None:
+        hosts = Redirects(Names(first, ["10.0.0.1", "93.184.215.15"], ["127.0.0.1"]))
+        await hosts.check(SimpleNamespace(url=URL("http://far.example/")), answered)
+        assert await hosts.resolve("far.example") == [{"host": "93.184.215.14"}]
+        assert await hosts.resolve("far.example") == [{"host": "93.184.215.15"}]
+        with pytest.raises(BadInput, match=r"leads to far\.example"):
+            await hosts.resolve("far.example")
+
+    async def answered(_request: object) -> None: ...
+
+    asyncio.run(asked())
+
+
 @pytest.mark.parametrize(
     ("address", "expected"),
     [
@@ -509,6 +542,10 @@ def test_a_server_leads_to_what_is_no_nearer_and_anywhere_if_links_are_followed(
         ("::", 2),
         ("0.0.0.0", 2),
         ("::ffff:127.0.0.1", 2),
+        ("64:ff9b::808:808", 0),
+        ("64:ff9b::7f00:1", 2),
+        ("127.1", 2),
+        ("2130706433", 2),
     ],
 )
 def test_how_near_an_address_is(address, expected):
@@ -522,6 +559,16 @@ def test_what_a_file_system_says_of_a_url_that_it_takes_apart_is_told_without_it
     monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
     (found,) = read("hf://datasets/u:secret@x/y/z.jsonl")
     assert found.reason == "it cannot be opened: namespace/name is needed, and not u:..."
+
+
+def test_a_file_system_that_repeats_a_token_of_the_environment_does_not_show_it(monkeypatch):
+    def refuse(_url: str, **_more: object) -> None:
+        raise ValueError(f"403 Forbidden: no access for {environ['HF_TOKEN']}")
+
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
+    (found,) = read("hf://datasets/x/y/z.jsonl")
+    assert found.reason == "it cannot be opened: 403 Forbidden: no access for ..."
 
 
 @pytest.mark.parametrize("below", ["dripping", "dripping/", "dripping/*.jsonl"])
