@@ -35,6 +35,7 @@ from simhbase.online.settings import Limits, Settings
 from simhbase.online.tokens import Tokens
 
 T = TypeVar("T")
+Decode = Callable[[], tuple[asked.AnyRequest, ...]]
 
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\";\s]*)")
 LONG_ADDRESS = 1 << 10  # bytes of parameters that others are served beside while they are decoded
@@ -127,12 +128,17 @@ class Answering:
         await self._begins.turn()
         request.scope["is_stranger"] = self._tokens is not None and endpoint.role is None
         with self._bodies.holding() as hold:
-            given = await self._given(request, hold)
-            value: object = await unless_gone(request, endpoint.call(service, *given))
+            value = await unless_gone(request, self._value(service, *await self._given(request, hold)))
         if isinstance(value, bytes):
             return Response(value, headers={"Content-Type": CONTENT_TYPE})
         encode = partial(wire.encode, value, **self._before)
         return Response(await service.made(answers.listed(value), encode), media_type=JSON)
+
+    async def _value(self, service: Service, decode: Decode, takes_long: bool) -> object:
+        """What is answered to a request, of which `_given` says how it is decoded."""
+        given = await service.coding.run(decode) if takes_long else decode()
+        del decode  # and so the body
+        return await self._endpoint.call(service, *given)
 
     async def send_large(self, response: Response, send: Send) -> None:
         """Send an answer, and hold its bytes until the client has read most of it. Raises TimedOut."""
@@ -148,17 +154,16 @@ class Answering:
             await asyncio.sleep(0)  # it is written, and the last part waits until much of it is read
             await send({"type": "http.response.body", "body": b""})
 
-    async def _given(self, request: Request, hold: Callable[[int], None]) -> tuple[asked.AnyRequest, ...]:
-        """The request object of an endpoint, if it takes one. hold: counts the bytes of a body."""
+    async def _given(self, request: Request, hold: Callable[[int], None]) -> tuple[Decode, bool]:
+        """What decodes the request object of an endpoint, if it takes one, and whether that takes long. hold:
+        counts the bytes of a body."""
         endpoint = self._endpoint
         if endpoint.names_profile:
             _require_read(request, endpoint)
         if endpoint.asked is None:
-            return ()
+            return tuple, False
         if not endpoint.has_body:
-            if len(request.scope["query_string"]) > LONG_ADDRESS:
-                return (await self._service.coding.run(self._addressed, request),)
-            return (self._addressed(request),)
+            return partial(self._addressed, request), len(request.scope["query_string"]) > LONG_ADDRESS
         content_type = request.headers.get("content-type", "").lower()
         kind = content_type.partition(";")[0].strip()
         lines = endpoint.in_lines and kind == JSON_LINES
@@ -170,11 +175,9 @@ class Answering:
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise HTTPException(415, "the body is compressed: send it as it is")
         body = await read_body(request, self._most, self._limits.receive_seconds, hold)
-        if takes_long(body):
-            return (await self._service.coding.run(self._decoded, body, lines),)
-        return (self._decoded(body, lines),)
+        return partial(self._decoded, body, lines), takes_long(body)
 
-    def _addressed(self, request: Request) -> asked.AnyRequest:
+    def _addressed(self, request: Request) -> tuple[asked.AnyRequest]:
         """The parameters of an address as the request object."""
         kind = self._endpoint.asked
         assert kind is not None  # as it takes parameters
@@ -183,18 +186,18 @@ class Answering:
             query = parse_qsl(request.url.query, keep_blank_values=True, errors="strict")
         except UnicodeDecodeError as error:
             raise HTTPException(400, "the address is not percent-encoded UTF-8") from error
-        return wire.convert(asked.from_address([*query, *path], kind), kind, "query")
+        return (wire.convert(asked.from_address([*query, *path], kind), kind, "query"),)
 
-    def _decoded(self, body: bytes, lines: bool) -> asked.AnyRequest:
+    def _decoded(self, body: bytes, lines: bool) -> tuple[asked.AnyRequest]:
         """A body as the request object. lines: it is JSON lines."""
         require_few_strings(body, self._limits.documents)
         if lines:
-            return _documents(body)
+            return (_documents(body),)
         kind = self._endpoint.asked
         assert kind is not None  # as it has a body
         given = wire.decode(body, kind, "body")
         wire.require_single_names(body, "body")
-        return given
+        return (given,)
 
 
 def _require_read(request: Request, endpoint: Endpoint) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from ipaddress import IPv6Address, IPv6Network
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from simhbase.online.failures import malformed
 from simhbase.online.settings import Limits
@@ -40,6 +40,7 @@ class BoundedProtocol(HttpToolsProtocol):
         # and again when parsed.
         self._unread_bytes = self._header_bytes = 0
         self._in_headers = True
+        self._answering: RequestResponseCycle | None = None  # which is not the last one that was read
         self._timer: asyncio.TimerHandle | None = None
         self._address = client_of(self.client[0]) if self.client else ""
         self._has_place = self._places.take(self._address, 1)
@@ -53,7 +54,20 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._has_place:
             self._places.give_back(self._address, 1)
         self._joined.lost()
+        self.cycle = self._answering  # type: ignore[assignment]  # which has to be told; None as in uvicorn
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Close the connection when the running request is answered. Those that wait for it are not begun:
+        each may take its time limit."""
+        if self._answering is None or self._answering.response_complete:
+            self.transport.close()
+        else:
+            self._answering.keep_alive = False
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:
         """Answers in the form of all errors. msg: why, unless a callback of the parser has said it."""

@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from socket import create_connection, create_server
-from threading import Thread
+from threading import Event, Thread
+from time import sleep
 
 from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 from uvicorn import Config, Server
 
 from simhbase.online.connection import SLOWEST, BoundedProtocol, JoinedWrites, client_of
@@ -129,6 +131,39 @@ def test_one_address_does_not_take_all_connections() -> None:
             server.should_exit = True
             thread.join()
     assert answers == [b"HTTP/1.1 200"] * 4 + [b""] + [b"HTTP/1.1 200"] * 2 + [b""]
+
+
+def test_a_stop_does_not_wait_for_requests_that_wait_for_another_one() -> None:
+    """30 connections with 14 lookups each, of which one was answered after the other, kept the process from
+    ending: it was abandoned, and exited with 1."""
+    begun, go_on = Event(), Event()
+    number = 0
+
+    async def slowly(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal number
+        number += 1
+        begun.set()
+        await asyncio.to_thread(go_on.wait, 10)
+        await PlainTextResponse("here")(scope, receive, send)
+
+    protocol = partial(BoundedProtocol, Limits(), Shares(4))
+    server = Server(Config(slowly, http=protocol, lifespan="off", log_config=None))  # type: ignore[arg-type]
+    with create_server(("127.0.0.1", 0)) as listening:
+        thread = Thread(target=server.run, args=([listening],))
+        thread.start()
+        with closing(create_connection(listening.getsockname(), 10)) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3)
+            try:
+                assert begun.wait(10)
+            finally:
+                server.should_exit = True
+            while listening.fileno() != -1:  # until it has begun to stop
+                sleep(0.01)
+            sleep(0.05)
+            go_on.set()
+            answers = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+            thread.join()
+    assert (answers.count(b"HTTP/1.1 200"), answers.count(b"connection: close"), number) == (1, 1, 1)
 
 
 def test_a_client_of_ipv6_is_its_network() -> None:

@@ -167,13 +167,54 @@ def test_what_nobody_waits_for_is_not_answered() -> None:
     assert cancelled == [True]
 
 
+def test_a_body_whose_client_has_gone_is_not_decoded() -> None:
+    """Those of 1,000 requests that were cancelled while they waited for that kept others waiting for 8 s."""
+    decoded, begun, go_on = list[int](), threading.Event(), threading.Event()
+    decode = wire.decode
+
+    def slowly(body: bytes, *given: Any) -> Any:
+        decoded.append(len(body))
+        begun.set()
+        assert go_on.wait(10)
+        return decode(body, *given)
+
+    async def ask(app: ASGIApp) -> None:
+        first, second = (
+            asyncio.create_task(
+                asked(app, "POST", "/v1/find", {"texts": ["word " * (LONG // each)]}, gone=gone)
+            )
+            for each, gone in ((4, False), (2, True))
+        )
+        assert await asyncio.to_thread(begun.wait, 10)
+        with pytest.raises(ValueError, match="not enough values"):  # of an answer
+            await second
+        go_on.set()
+        assert (await first)[0] == 200
+
+    with (
+        simhbase.open("memory:", create="default") as index,
+        patch.object(wire, "decode", slowly),
+    ):
+        asyncio.run(asyncio.wait_for(ask(create_app(index, Settings("memory:"), ServiceMetrics())), 30))
+    assert len(decoded) == 1
+
+
 async def asked(
-    app: ASGIApp, method: str, path: str, value: object = None, client: str = "10.0.0.1", **headers: str
+    app: ASGIApp,
+    method: str,
+    path: str,
+    value: object = None,
+    client: str = "10.0.0.1",
+    *,
+    gone: bool = False,
+    **headers: str,
 ) -> tuple[int, dict[bytes, bytes], Any]:
-    """The status, headers and value of an answer."""
+    """The status, headers and value of an answer. gone: the client leaves when it has sent the body."""
 
     async def receive() -> Message:
         if not bodies:
+            if gone:
+                return {"type": "http.disconnect"}
             await asyncio.Event().wait()  # the client stays
         return {"type": "http.request", "body": bodies.pop(), "more_body": False}
 
