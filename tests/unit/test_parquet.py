@@ -539,6 +539,25 @@ def test_columns_that_overlap_are_not_read_again_and_again(tmp_path):
     assert reason.endswith("it cannot be read (its columns overlap)")
 
 
+@pytest.mark.parametrize(("groups", "given"), [([2, 3], 5), ([3], 3)])
+def test_rows_that_the_groups_of_a_footer_leave_out_are_told(tmp_path, groups, given):
+    """A group of which the footer tells fewer rows than it has lost the others without a word."""
+    columns = {"id": range(6), "text": [f"text {number}" for number in range(6)]}
+    path = table(tmp_path / "x.parquet", columns, row_group_size=3)
+
+    def shorten(footer: thrift.Struct) -> None:
+        kept = groups_of(footer)[: len(groups)]
+        for group, rows in zip(kept, groups, strict=True):
+            group[3] = (group[3][0], rows)
+        footer[ROW_GROUPS] = (thrift.LIST, (thrift.STRUCT, kept))
+
+    with_footer(path, shorten)
+    *records, end = read(path)
+    assert len(records) == given
+    assert end.line == given + 1
+    assert f"(its groups have {given} rows, its footer counts 6)" in end.reason
+
+
 WITHOUT_PLACE = (thrift.LIST, (thrift.STRUCT, [{}] * 100_000))
 
 

@@ -116,19 +116,29 @@ class _Parquet:
         return self.table.schema_arrow
 
     def batches(self, columns: list[str] | None) -> Iterator[Any]:
-        """The rows of these columns (None: all). Raises as pyarrow, after every readable row."""
+        """The rows of these columns (None: all). Raises as pyarrow, after every readable row, and OSError if
+        they are not all that the footer counts: pyarrow reads of a group the rows that it tells."""
+        given = 0
+        for group in range(self.table.num_row_groups):
+            for batch in self._batches_of(group, columns):
+                yield batch
+                given += batch.num_rows
+        counted = self.table.metadata.num_rows
+        if given != counted:
+            raise OSError(f"its groups have {given:,} rows, its footer counts {counted:,}")
+
+    def _batches_of(self, group: int, columns: list[str] | None) -> Iterator[Any]:
         from pyarrow import ArrowException
 
-        for group in range(self.table.num_row_groups):
-            size = self._batch_rows(group, columns)
-            rows = 0
-            try:
-                for batch in self.table.iter_batches(size, [group], columns, use_threads=False):
-                    yield _sound(batch)
-                    rows += batch.num_rows
-            except (ArrowException, OSError):  # some rows of the batch may be readable
-                rest = self.table.iter_batches(1, [group], columns, use_threads=False)
-                yield from map(_sound, islice(rest, rows, None))
+        size = self._batch_rows(group, columns)
+        rows = 0
+        try:
+            for batch in self.table.iter_batches(size, [group], columns, use_threads=False):
+                yield _sound(batch)
+                rows += batch.num_rows
+        except (ArrowException, OSError):  # some rows of the batch may be readable
+            rest = self.table.iter_batches(1, [group], columns, use_threads=False)
+            yield from map(_sound, islice(rest, rows, None))
 
     def _batch_rows(self, group: int, columns: list[str] | None) -> int:
         """How many rows are read at once. Raises OSError for pages that take too much memory."""
