@@ -488,7 +488,7 @@ def test_a_connection_that_is_lost_between_statements_sent_together_passes(url: 
         assert client.call("asking", lose_first) == (2,)
         assert client.retries == 1
     said = "server closed the connection unexpectedly"  # as a result, which has no state
-    translated_error = translated(psycopg.DatabaseError(said), "reading", parse(url))
+    translated_error = translated(psycopg.DatabaseError(said), "reading", parse(url), ())
     assert isinstance(translated_error, StoreUnreachable)
 
 

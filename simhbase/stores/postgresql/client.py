@@ -24,7 +24,7 @@ from simhbase.errors import SimhbaseError, StoreFailed
 from simhbase.stores.base import Access
 from simhbase.stores.pool import Pool
 from simhbase.stores.postgresql.arrays import register
-from simhbase.stores.postgresql.failures import translated
+from simhbase.stores.postgresql.failures import password_of, translated
 from simhbase.stores.postgresql.url import Address
 
 # It logs what the errors say that are raised, and without a handler Python would print that.
@@ -114,6 +114,7 @@ class Client(Pool[Connection]):
         super().__init__(address.url, address.connections, address.timeout)
         self.address = address
         self._access = access
+        self._passwords = set[str]()
 
     def rows(self, doing: str, statement: str, parameters: Parameters | None = None) -> list[Row]:
         """The rows of a statement that may be repeated."""
@@ -198,6 +199,7 @@ class Client(Pool[Connection]):
 
     def _connect(self) -> Connection:
         connection = Connection.to(self.address)
+        self._passwords.add(password_of(connection.pgconn))
         try:
             self._prepare(connection)
         except BaseException:
@@ -223,7 +225,7 @@ class Client(Pool[Connection]):
 
     def _translate(self, error: Exception, doing: str) -> SimhbaseError:
         assert isinstance(error, psycopg.Error)
-        return translated(error, doing, self.address)
+        return translated(error, doing, self.address, self._passwords)
 
 
 def settings(address: Address, access: Access, process: int) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import psycopg
+from psycopg.pq.abc import PGconn
 
 from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, StoreUnreachable, TablesMissing
 from simhbase.model.urls import without
@@ -79,12 +80,13 @@ _REMEDIES: Mapping[str, tuple[type[SimhbaseError], str]] = {
 }
 
 
-def translated(error: psycopg.Error, doing: str, address: Address) -> SimhbaseError:
-    """The error of simhbase for one of psycopg. doing: what was done, and where."""
+def translated(error: psycopg.Error, doing: str, address: Address, passwords: Iterable[str]) -> SimhbaseError:
+    """The error of simhbase for one of psycopg. doing: what was done, and where; passwords: those that the
+    server was given."""
+    if error.pgconn is not None:  # of connecting
+        passwords = [*passwords, password_of(error.pgconn)]
     said = error.diag.message_primary or str(error) or type(error).__name__
-    if error.pgconn is not None:  # of connecting; libpq may have the password from a file
-        said = without(said, [error.pgconn.password.decode(errors="replace")])
-    said = " ".join(said.split())
+    said = " ".join(without(said, passwords).split())
     if _PER_STATEMENT in said:
         return StoreFailed(
             f"{doing}: the connection pooler refuses transactions ({said}). {_POOLING}, or transactions"
@@ -97,8 +99,13 @@ def translated(error: psycopg.Error, doing: str, address: Address) -> SimhbaseEr
     if _ends_session(error) or error.sqlstate in _PASSING_STATES:
         return StoreUnreachable(f"{doing}: {said}")
     kind, advice = _REMEDIES.get(error.sqlstate or "", (StoreFailed, "{said}"))
-    detail = error.diag.message_detail
+    detail = without(error.diag.message_detail or "", passwords)
     return kind(f"{doing}: {advice.format(said=said, timeout=address.timeout, detail=detail)}")
+
+
+def password_of(connection: PGconn) -> str:
+    """The password of a connection, which libpq may have from a file."""
+    return connection.password.decode(errors="replace")
 
 
 def _ends_session(error: psycopg.Error) -> bool:
