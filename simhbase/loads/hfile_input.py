@@ -8,8 +8,11 @@ kept: loading it again changes nothing.
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 from typing import Any, cast
@@ -21,6 +24,7 @@ from simhbase.index import Index, open_index
 from simhbase.index.load_log import Count, LoadLog
 from simhbase.loads.hfiles import TABLES, Handover
 from simhbase.model import wire
+from simhbase.process.plain_files import open_plain
 from simhbase.stores import backend
 from simhbase.stores.hbase import HBaseStore
 from simhbase.stores.hbase.hfiles import HFile, HFiles
@@ -29,6 +33,8 @@ from simhbase.stores.hbase.tools import hbase_command
 from simhbase.stores.hbase.workfolder import LOCAL, WorkFolder
 
 MANIFEST, FORMAT = "manifest.json", 1
+PLAIN = (stat.S_IFREG, stat.S_IFDIR)
+MOST_BYTES = 256 << 20  # of a manifest, which has some 6 kB a file
 IF_OLD = (
     "Write the HFiles again, to another folder, and load these; if this takes as long, with fewer documents"
 )
@@ -120,6 +126,7 @@ def load_hfiles(
     if not backend(store).takes_hfiles:
         raise UsageError(f"{store} is not in HBase: HFiles can only be loaded into HBase")
     start, uri = monotonic(), uri_of(str(folder))
+    _require_own_files(uri)
     if uri.startswith(LOCAL) and not Path(uri.removeprefix(LOCAL), MANIFEST).is_file():
         raise BadInput(
             f"{uri.removeprefix(LOCAL)} has no {MANIFEST}, which simhbase.spark.hfile_input writes "
@@ -147,10 +154,14 @@ def load_hfiles(
 
 def _handed_over(index: Index, hfiles: HFiles, uri: str) -> tuple[HFileInput, int]:
     """Load all files in a folder. Returns its manifest, and the number of documents that are overridden."""
-    found = HFileInput.decode(hfiles.fetched(f"{uri}/{MANIFEST}").read_bytes(), uri)
+    with open_plain(hfiles.fetched(f"{uri}/{MANIFEST}")) as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise BadInput(f"{uri}/{MANIFEST} has more than {MOST_BYTES >> 20} MiB: is it another file?")
+    found = HFileInput.decode(content, uri)
     if found.tables_digest != index.tables_digest:
         raise ProfileMismatch(
-            f"the HFiles in {uri} were written for other tables (of {found.store}, or dropped since) than "
+            f"the HFiles in {uri} were written for other tables (of {found.store!r}, or dropped since) than "
             f"those of {index.store.url}: write them again"
         )
     handover = Handover(index, found.version, found.begun, IF_OLD, index.store.now)
@@ -165,6 +176,23 @@ def _handed_over(index: Index, hfiles: HFiles, uri: str) -> tuple[HFileInput, in
     overridden = hfiles.hidden("documents", documents.time) if documents else 0
     hfiles.finish()
     return found, overridden
+
+
+def _require_own_files(uri: str) -> None:
+    """Raises BadInput for a link, pipe or device in a local folder, which may come from a stranger: HBase's
+    tool would load a file that a link leads to, and wait for the writer of a pipe."""
+    if not uri.startswith(LOCAL):
+        return
+    top = Path(uri.removeprefix(LOCAL))
+    tables = [top / name for name in TABLES]
+    walked = (each for table in tables for each in os.walk(table))
+    below = (Path(above, name) for above, folders, files in walked for name in (*folders, *files))
+    for path in chain([top / MANIFEST, *tables], below):
+        if os.path.lexists(path) and stat.S_IFMT(path.lstat().st_mode) not in PLAIN:
+            raise BadInput(
+                f"{path} is a link, pipe or device, and HFiles are loaded from plain files only: put the "
+                "file itself in its place, or remove it"
+            )
 
 
 def uri_of(folder: str) -> str:

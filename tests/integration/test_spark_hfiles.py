@@ -247,6 +247,29 @@ def test_a_folder_without_a_manifest_is_refused_and_not_made(made, tmp_path):
         simhbase.load_hfiles(tmp_path, made[0])
 
 
+@pytest.mark.parametrize("place", ["index/i/x", "documents", MANIFEST])
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, lambda path: path.symlink_to("/etc/hostname")], ids=["pipe", "link"]
+)
+def test_files_of_others_and_pipes_in_the_folder_are_not_loaded(made, tmp_path, make, place):
+    """HBase's tool would copy what a link leads to into the table, and wait for the writer of a pipe."""
+    url, _, manifest = made
+    (tmp_path / MANIFEST).write_bytes(manifest.encode())
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).unlink(missing_ok=True)
+    make(tmp_path / place)
+    with pytest.raises(BadInput, match=f"{place} is a link, pipe or device"):
+        simhbase.load_hfiles(tmp_path, url)
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_manifest_that_is_too_large_is_not_read(made, tmp_path):
+    with (tmp_path / MANIFEST).open("wb") as file:
+        file.truncate(30 << 30)
+    with pytest.raises(BadInput, match="has more than 256 MiB"):
+        simhbase.load_hfiles(tmp_path, made[0])
+
+
 def test_rows_are_not_written_to_a_folder_that_holds_others(made, spark):
     url, folder, _ = made
     with pytest.raises(UsageError, match="is not empty"):
