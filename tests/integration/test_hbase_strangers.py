@@ -20,7 +20,7 @@ from thriftpy2.transport import TBufferedTransportFactory, TFramedTransportFacto
 from simhbase.errors import SimhbaseError, StoreFailed, StoreUnreachable
 from simhbase.stores import open_store
 from simhbase.stores.hbase import url
-from simhbase.stores.hbase.connection import ConnectionLost, connect
+from simhbase.stores.hbase.connection import ConnectionLost, GatewaySocket, connect
 from simhbase.stores.hbase.interface import Thrift1, thrift2
 from simhbase.stores.hbase.requests import Request
 from simhbase.stores.hbase.wires import Security
@@ -168,6 +168,43 @@ def test_a_gateway_without_http_is_named():
     with serving(thrift(TBinaryProtocolFactory(), TBufferedTransportFactory())) as port:
         words = "speaks Thrift without HTTP: leave out http=1"
         assert_refused(StoreFailed, f"{LOCALHOST}:{port} {words}", port, http=1)
+
+
+def endless(part: bytes) -> Handler:
+    """Answers the first question with unknown fields that come to no end."""
+    name = b"getThriftServerType"
+    head = b"\x80\x01\x00\x02" + len(name).to_bytes(4) + name + bytes(4)
+
+    def handle(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(head)
+        while True:
+            connection.sendall(part)
+
+    return handle
+
+
+A_FIELD = b"\x02\x00\x63\x01"  # number 99, a bool
+
+
+def test_an_answer_without_end_is_refused_for_its_size(monkeypatch):
+    monkeypatch.setattr("simhbase.stores.hbase.connection.MOST_BYTES", 1 << 20)
+    with serving(endless(A_FIELD * 250_000)) as port:
+        assert_refused(StoreFailed, f"{LOCALHOST}:{port}: an answer has more than 1 MiB", port)
+
+
+def test_what_is_sent_without_end_does_not_outlast_the_time_limit():
+    with serving(endless(A_FIELD)) as port:
+        connection = GatewaySocket(url.Gateway(LOCALHOST, port), Security())
+        connection.deadline = time.monotonic() + 10
+        connection.open()
+        connection.write(b"a question")
+        connection.flush()
+        connection.read(1)
+        connection.deadline = time.monotonic()
+        time.sleep(0.1)  # until there is more to read
+        with closing(connection), pytest.raises(TimeoutError):
+            connection.read(1)
 
 
 def test_a_server_that_hangs_up_is_unreachable():

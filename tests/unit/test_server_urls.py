@@ -3,17 +3,19 @@
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
-from time import process_time
+from time import monotonic, process_time, sleep
 
 import pytest
 
-from simhbase.errors import SimhbaseError, UsageError
+from simhbase.errors import SimhbaseError, StoreFailed, StoreUnreachable, UsageError
 from simhbase.model.urls import redacted, refuse_secret, without_passwords
 from simhbase.online.client import Client
 from simhbase.stores import open_store
 from simhbase.stores.postgresql import url as postgresql
+from simhbase.stores.redis import client
 from simhbase.stores.redis import url as redis
 from simhbase.stores.redis.client import encrypted
 
@@ -292,12 +294,52 @@ def test_a_password_that_a_postgresql_repeats_is_not_shown(where, tmp_path, monk
         open_store(f"postgresql://u@127.0.0.1:{port}/d?sslmode=disable&gssencmode=disable&timeout=1", "read")
 
 
+def test_a_password_that_a_postgresql_repeats_behind_the_login_is_not_shown(monkeypatch):
+    def answer(_statement: bytes) -> bytes:
+        return of_postgresql(b"E", b"SERROR\0C2BP01\0Mnothing for hunter\0Dof hunter\0\0") + ready
+
+    told = (b"server_version\x0016.1\0", b"client_encoding\0UTF8\0")
+    welcome = [of_postgresql(b"R", bytes(4)), *(of_postgresql(b"S", each) for each in told)]
+    ready = of_postgresql(b"Z", b"I")
+    greeted = b"".join([*welcome, of_postgresql(b"K", bytes(8)), ready])
+    port = refusing(answer, of_postgresql(b"R", (3).to_bytes(4)), greeted)
+    monkeypatch.setenv("PGPASSWORD", "hunter")
+    with pytest.raises(StoreFailed, match=r"nothing for \.\.\.: of \.\.\.\. Drop these first"):
+        open_store(f"postgresql://u@127.0.0.1:{port}/d?sslmode=disable&gssencmode=disable&timeout=1", "read")
+
+
 def test_a_password_that_a_redis_repeats_is_not_shown(monkeypatch):
     """As one does in which AUTH is renamed."""
     port = refusing(lambda sent: b"-ERR unknown command 'AUTH', with args: '%s'\r\n" % sent.split()[-1])
     monkeypatch.setenv("REDISCLI_AUTH", "hunter")
     with pytest.raises(SimhbaseError, match=r"unknown command 'AUTH', with args: '\.\.\.'"):
         open_store(f"redis://127.0.0.1:{port}?timeout=1", "read")
+
+
+@pytest.mark.parametrize(
+    ("part", "pause", "error", "said"),
+    [
+        (b"$-1\r\n" * 200_000, 0.0, StoreFailed, "an answer has more than 1 MiB"),
+        (b"$-1\r\n", 0.1, StoreUnreachable, "timed out"),
+    ],
+    ids=["a flood", "drops"],
+)
+def test_an_answer_of_redis_without_end_is_given_up(monkeypatch, part, pause, error, said):
+    monkeypatch.setattr(client, "MOST_BYTES", 1 << 20)
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with listener, listener.accept()[0] as connection, suppress(OSError):
+            connection.sendall(b"*10000000\r\n")
+            while True:
+                connection.sendall(part)
+                sleep(pause)
+
+    Thread(target=serve, daemon=True).start()
+    begun = monotonic()
+    with pytest.raises(error, match=said):
+        open_store(f"redis://127.0.0.1:{listener.getsockname()[1]}?timeout=1", "read")
+    assert monotonic() - begun < 10
 
 
 @pytest.mark.parametrize("part", ["[", "[a", "[]", ":1", "a@[", ":"])

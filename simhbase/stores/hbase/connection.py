@@ -30,6 +30,9 @@ EXPLAINING_SHARE = 1 / 5  # of that time, for finding out why there is none
 # A gateway closes connections that were idle for 60 s (hbase.thrift.server.socket.read.timeout).
 IDLE_LIMIT = 45.0
 BUFFER_BYTES = 1 << 16
+# Of one answer, in bytes. The largest that is asked for are 2,000 documents with 16 tags each, and 20 rows of
+# the meta table; where a gateway sends many empty rows, these take 120 times their bytes.
+MOST_BYTES = 32 << 20
 # A call may take as long as the operation may, but a host that is gone answers no kernel's probes.
 KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 15_000}
 
@@ -86,6 +89,7 @@ class GatewaySocket:
         self.doubt: float | None = None
         self.ask_about: Callable[[], object] = lambda: None
         self.used = time.monotonic()
+        self.answered = 0  # bytes of the current answer, counted as they arrive
         self._gateway = gateway
         self._tls = security.tls
         self._wire = security.wire(gateway, self._receive)
@@ -120,6 +124,7 @@ class GatewaySocket:
 
     def flush(self) -> None:
         """Ends a message. It is not sent yet: many are sent at once. Raises Refused, KdcUnreachable."""
+        self.answered = 0
         message = b"".join(self._message)
         self._message.clear()
         self._unsent.append(self._wire.wrap(message, self.deadline))
@@ -143,10 +148,18 @@ class GatewaySocket:
         self._sent = time.monotonic()
 
     def _receive(self, size: int) -> bytes:
+        if time.monotonic() > self.deadline:  # of a gateway that never stops sending no read times out
+            raise TimeoutError
         received = self._receive_patiently(size)
         if not received:
             raise ConnectionError("the connection was closed")
         self.used = time.monotonic()
+        self.answered += len(received)
+        if self.answered > MOST_BYTES:
+            raise Refused(
+                f"an answer has more than {MOST_BYTES >> 20} MiB, which no answer to simhbase needs: is it a "
+                "gateway of HBase, and are all rows of the tables simhbase's?"
+            )
         return received
 
     def _receive_patiently(self, size: int) -> bytes:
@@ -210,6 +223,7 @@ class Connection(happybase.Connection):  # type: ignore[misc]  # it has no types
 
     def receive(self, request: Request) -> Any:
         """The answer to the oldest request without one. Raises CallRefused, ConnectionLost."""
+        self.socket.answered = 0
         with self.failures():
             if request.reader is None:
                 return self.client._recv(request.method)

@@ -49,6 +49,10 @@ OPTIMISTIC_READS = 3
 FIRST_CURSOR = b"0"  # of a scan, and the one after its last answer
 MOST_REPEATED, MOST_STEPS = 100, 1 << 24
 _RECEIVED = 1 << 20
+# Of the answers to one call: two thousand drawers have some 0.25 MB each, at the limit of 10,000 rows. Many
+# empty lists take 16 times their bytes.
+MOST_BYTES = 512 << 20
+LEAST_SPEED = 1_000  # bytes a second, behind the first of an answer
 # First words of errors that pass: the server starts, runs a long script, or fails over. One that became a
 # replica was the primary when the store was opened: its address may lead to the new one.
 _PASSING = {
@@ -99,6 +103,7 @@ class Connection:
         self.name = f"simhbase-{token_hex(4)}"
         self.token = ""  # of the lock, while it is held
         self._reader = hiredis.Reader()
+        self._address = address
         waiting = min(CONNECTING_SECONDS, address.timeout)
         self._socket = socket.create_connection((address.host, address.port), waiting)
         try:
@@ -142,18 +147,32 @@ class Connection:
         found, reader = list[Any](), self._reader
         try:
             self._socket.sendall(commands)
+            asked, size = time.monotonic(), 0
             while len(found) < answers:
                 answer = reader.gets()
                 if answer is not False:
                     found.append(answer)
+                    asked = time.monotonic()
                 elif received := self._socket.recv(_RECEIVED):
                     reader.feed(received)
+                    size += len(received)
+                    self._require_end(time.monotonic() - asked, size)
                 else:
                     raise ConnectionResetError(_CLOSED)
         except BaseException:
             self.close()  # what comes later would be taken for the answer to something else
             raise
         return found
+
+    def _require_end(self, seconds: float, size: int) -> None:
+        """Raises TimeoutError for an answer that drips, StoreFailed for one that comes to no end."""
+        if seconds > self._address.timeout + size / LEAST_SPEED:
+            raise TimeoutError("timed out")
+        if size > MOST_BYTES:
+            raise StoreFailed(
+                f"{self._address.url}: an answer has more than {MOST_BYTES >> 20} MiB: is it a Redis, and is "
+                "the data under these keys simhbase's? If so, look up fewer documents at a time"
+            )
 
     def close(self) -> None:
         self.closed = True
