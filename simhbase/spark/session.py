@@ -11,8 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 # Of a session on this machine: Spark would listen on all its addresses, and whoever can connect sees the
-# pages of its job, and ends it by one request.
+# pages of its job, and ends it by one request. Other users of the machine can connect, too, and Spark takes
+# Java objects from who has no secret: it makes up one for itself.
 _LOCAL = {
+    "spark.authenticate": "true",
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",

@@ -222,20 +222,21 @@ def test_a_link_of_another_user_is_not_followed(spark, tmp_path, name):
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
 @pytest.mark.parametrize("master", ["'local[1]'", "None"])
 def test_a_session_on_this_machine_listens_on_it_alone(master, tmp_path):
-    """Whoever could connect ended its jobs by the links of Spark's pages."""
+    """Whoever could connect ended its jobs by the links of Spark's pages, or by messages."""
     program = f"""if True:
         from simhbase.spark.session import session_of
         with session_of("listening", {master}, {{}}, "OFF") as session:
             conf = session.sparkContext.getConf()
             print(session.sparkContext.uiWebUrl)
             print(conf.get("spark.driver.bindAddress"), conf.get("spark.driver.host"))
+            print(session.sparkContext._jsc.sc().env().securityManager().isAuthenticationEnabled())
         with session_of("asked", {master}, {{"spark.ui.enabled": "true"}}, "OFF") as session:
             print(session.sparkContext.uiWebUrl)"""
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment(), capture_output=True, cwd=tmp_path, text=True
     )
-    without, addresses, asked = done.stdout.split("\n")[:3]
-    assert (without, addresses) == ("None", "127.0.0.1 127.0.0.1")
+    without, addresses, asks_for_secret, asked = done.stdout.split("\n")[:4]
+    assert (without, addresses, asks_for_secret) == ("None", "127.0.0.1 127.0.0.1", "True")
     assert asked.startswith("http://127.0.0.1:")
 
 
