@@ -24,7 +24,7 @@ from pyarrow import parquet as pq
 
 import simhbase
 from simhbase.corpus.formats import parquet
-from simhbase.corpus.formats.arrow_sizes import blocks, message_at
+from simhbase.corpus.formats.arrow_sizes import blocks, first_message, message_at
 from simhbase.corpus.record import InputOptions, SourceReject, size_of
 from simhbase.corpus.sources import Sources
 from tests.command_line import texts as contents_of
@@ -253,6 +253,35 @@ def test_batches_that_overlap_are_not_read_again_and_again(tmp_path):
         data[each : each + 24] = data[at[0] : at[0] + 24]
     *records, end = read(write(tmp_path / "b.arrow", bytes(data)))
     assert (len(records), end.reason.endswith("(its batches overlap)")) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("listed", "given"), [([0, 1], 14), ([0, 2], 14), ([1, 2], 14), ([], 0), ([0, 0, 2], 7)]
+)
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_batches_that_a_footer_leaves_out_or_lists_twice_are_told(tmp_path, listed, given, compression):
+    """Their documents were lost, or read twice, without a word."""
+    with ipc.new_file(
+        str(tmp_path / "a.arrow"), TABLE.schema, options=ipc.IpcWriteOptions(compression=compression)
+    ) as written:
+        written.write_table(TABLE[:21], max_chunksize=7)
+    data = bytearray((tmp_path / "a.arrow").read_bytes())
+    with (tmp_path / "a.arrow").open("rb") as file:
+        first, *_ = blocks(file)[1]
+    begin = data.rindex(struct.pack("<q", first))
+    entries = [data[place : place + 24] for place in range(begin, begin + 72, 24)]
+    data[begin - 4 : begin] = struct.pack("<i", len(listed))
+    data[begin : begin + 24 * len(listed)] = b"".join(entries[number] for number in listed)
+    *records, end = read(write(tmp_path / "b.arrow", bytes(data)))
+    assert (len(records), isinstance(end, SourceReject)) == (given, not given)
+    said = "its batches overlap" if listed == [0, 0, 2] else f"leaves out {3 - len(listed)} of its batches"
+    assert end.reason.endswith(f"{said})")
+
+
+@pytest.mark.parametrize("padding", [2, 58])
+def test_the_first_message_of_a_file_is_behind_zero_bytes(padding):
+    """Some writers align it to 64 bytes."""
+    assert first_message(io.BytesIO(b"ARROW1" + bytes(padding) + b"\xff" * 4)) == 6 + padding
 
 
 @pytest.mark.parametrize("new", [ipc.new_stream, ipc.new_file])

@@ -539,6 +539,19 @@ def test_columns_that_overlap_are_not_read_again_and_again(tmp_path):
     assert reason.endswith("it cannot be read (its columns overlap)")
 
 
+def test_a_group_that_a_footer_lists_in_place_of_another_is_told(tmp_path):
+    """Its documents were read twice, and those of the other not at all."""
+    columns = {"id": range(6), "text": [f"text {number}" for number in range(6)]}
+    path = table(tmp_path / "x.parquet", columns, row_group_size=3)
+
+    def repeat(footer: thrift.Struct) -> None:
+        footer[ROW_GROUPS] = (thrift.LIST, (thrift.STRUCT, groups_of(footer)[:1] * 2))
+
+    with_footer(path, repeat)
+    ((_, _, reason),) = rejects(read(path))
+    assert reason.endswith("it cannot be read (its columns overlap)")
+
+
 @pytest.mark.parametrize(("groups", "given"), [([2, 3], 5), ([3], 3)])
 def test_rows_that_the_groups_of_a_footer_leave_out_are_told(tmp_path, groups, given):
     """A group of which the footer tells fewer rows than it has lost the others without a word."""

@@ -18,6 +18,7 @@ _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 _BUFFER_BYTES, _BLOCK_BYTES = 16, 24
 _NOT_COMPRESSED = -1
 _MOST_HEADER_BYTES = 64 << 20
+_MOST_PADDING = 1 << 10  # writers align the first message to 8 bytes, or 64
 _DAMAGE = (struct.error, IndexError, ValueError)
 
 
@@ -57,6 +58,13 @@ def blocks(file: RawIOBase) -> tuple[list[int], list[int]]:
     except (*_DAMAGE, OSError):
         return [], []
     return begins[0], begins[1]
+
+
+def first_message(file: RawIOBase) -> int:
+    """Where the first message of an Arrow file begins, behind its magic word and zero bytes."""
+    file.seek(len(_MAGIC))
+    padding = file.read(_MOST_PADDING) or b""
+    return len(_MAGIC) + len(padding) - len(padding.lstrip(b"\0"))
 
 
 def _message_at(file: RawIOBase, begin: int, head: bytes) -> Message:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from errno import EACCES, EFBIG
 from functools import partial
 from io import SEEK_END, RawIOBase
-from itertools import chain, count, islice, repeat
+from itertools import chain, islice, repeat
 from typing import Any, BinaryIO, Literal
 
 from simhbase.corpus.fields import listed, with_field
-from simhbase.corpus.formats.arrow_sizes import Message, blocks, message_at
+from simhbase.corpus.formats.arrow_sizes import Message, blocks, first_message, message_at
 from simhbase.corpus.formats.encoding_detection import DetectedEncoding
 from simhbase.corpus.formats.parquet_sizes import Chunk, Page, chunks, pages, small_footer
 from simhbase.corpus.formats.row_sizes import MOST_ROWS, PART_BYTES, parts, row_sizes
@@ -223,23 +223,45 @@ class _ArrowFile:
         self._is_stream = is_stream
         self._looked_at, begin = 0, file.tell()  # bytes
         self._file_bytes = file.seek(0, SEEK_END)
+        # Of a file: where what was not looked at begins, and the batches before it that are not listed.
+        self._passed, self._unlisted = 0 if is_stream else first_message(file), 0
         file.seek(begin)
         self.schema_arrow = self._reader.schema
 
     def batches(self, _columns: list[str] | None) -> Iterator[Any]:
-        """Batches of the file, with all columns. Raises as pyarrow, also for a stream that has no end."""
-        places = [] if self._is_stream else self._places()
-        for number in count() if self._is_stream else range(len(places)):
-            if self._is_stream:
-                self._require_plausible_stream()
-            else:
-                self._require_plausible(places[number])
+        """Batches of the file, with all columns. Raises as pyarrow, also for a stream that has no end, and
+        for a file with other batches than its footer lists."""
+        return self._of_stream() if self._is_stream else self._of_file()
+
+    def _of_stream(self) -> Iterator[Any]:
+        while True:
+            self._require_plausible_stream()
             try:
-                batch = self._reader.read_next_batch() if self._is_stream else self._reader.get_batch(number)
+                batch = self._reader.read_next_batch()
             except StopIteration:
                 self._require_end()
                 return
             yield _sound(batch)
+
+    def _of_file(self) -> Iterator[Any]:
+        for number, place in enumerate(self._places()):
+            if place < self._passed:
+                raise OSError("its batches overlap")
+            self._pass_to(place)
+            if message := self._require_plausible(place):
+                self._passed = message.end
+            yield _sound(self._reader.get_batch(number))
+        self._pass_to(self._file_bytes)
+        if self._unlisted:
+            raise OSError(f"its footer leaves out {self._unlisted:,} of its batches")
+
+    def _pass_to(self, place: int) -> None:
+        """Count the batches up to a place, as far as messages follow each other."""
+        with suppress(OSError):  # no message: the footer begins here
+            while self._passed < place and (message := message_at(self._file, self._passed)):
+                self._unlisted += message.has_rows
+                self._passed = message.end
+        self._passed = max(self._passed, place)
 
     def _places(self) -> list[int]:
         """Where the batches of a file begin. Raises OSError for dictionaries that take too much memory, and

@@ -78,7 +78,9 @@ def chunks(
     if footer.columns != [width] * groups:
         raise OSError("its footer tells otherwise where its columns are")
     begins, ends = footer.places.T.tolist()
-    if sum(ends) - sum(begins) > file.seek(0, SEEK_END):  # they would be read again and again
+    there = [begin for begin, end in zip(begins, ends, strict=True) if end > begin]
+    # They would be read again and again, or twice, and others not at all.
+    if sum(ends) - sum(begins) > file.seek(0, SEEK_END) or len(set(there)) < len(there):
         raise OSError("its columns overlap")
     found = [
         Chunk(name, begin, end, is_flat)
