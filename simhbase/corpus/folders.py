@@ -27,16 +27,17 @@ _PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Names of links that lead out of a folder, and of files and folders of /proc and /sys."""
+    """Names of links that lead out of a folder, of files and folders of /proc and /sys, and of stores."""
 
     links: list[str] = field(default_factory=list)
     of_system: list[str] = field(default_factory=list)
+    stores: list[str] = field(default_factory=list)
 
-    def taken(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def taken(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """Those so far, which are forgotten."""
-        taken = tuple(self.links), tuple(self.of_system)
-        self.links.clear()
-        self.of_system.clear()
+        taken = tuple(self.links), tuple(self.of_system), tuple(self.stores)
+        for each in (self.links, self.of_system, self.stores):
+            each.clear()
         return taken
 
 
@@ -71,11 +72,14 @@ class Walk:
                 if not _is_folder(entry):
                     if not entry.is_symlink() or entry.name.startswith(".") or self.admits(path):
                         yield path  # hidden ones are not read
-                elif not entry.name.startswith(".") and not _is_store(path):
-                    if not entry.is_symlink():
-                        subfolders.append(path)
-                    elif self._is_followed(path):
-                        linked.append(path)
+                elif entry.name.startswith("."):
+                    continue
+                elif _is_store(path):
+                    self.unread.stores.append(printable(entry.path))
+                elif not entry.is_symlink():
+                    subfolders.append(path)
+                elif self._is_followed(path):
+                    linked.append(path)
             left += reversed(subfolders)
 
     def matches(self, folder: Path, pattern: Sequence[str]) -> Iterator[Path]:
@@ -106,8 +110,16 @@ class Walk:
         return False
 
     def _is_followed(self, folder: Path) -> bool:
-        """True for a linked folder that is followed. What is inside the root is read anyway."""
-        return (self._follow_links or not self._is_inside(folder)) and self.admits(folder)
+        """True for a linked folder that is followed. What is visible inside the root is read anyway."""
+        return (self._follow_links or not self._is_visible(folder)) and self.admits(folder)
+
+    def _is_visible(self, folder: Path) -> bool:
+        """True for a folder inside the root that is not hidden, by its real path: volumes of Kubernetes link
+        to hidden folders."""
+        real = self._real(folder)
+        return real.is_relative_to(self._root) and not any(
+            part.startswith(".") for part in real.relative_to(self._root).parts
+        )
 
     def _is_inside(self, path: Path) -> bool:
         return self._real(path).is_relative_to(self._root)

@@ -86,16 +86,17 @@ class FoundSource:
 class LeftOut:
     """Visible files of a folder that were skipped: because of their unknown endings, counted by ending, or
     because their name, or that of a folder, begins with an underscore, counted by this name; links that were
-    not followed; files and folders of /proc and /sys."""
+    not followed; files and folders of /proc and /sys; folders of stores."""
 
     folder: str
     endings: Counter[str]
     of_programs: Counter[str] = field(default_factory=Counter)
     links: tuple[str, ...] = ()
     of_system: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.endings or self.of_programs or self.links or self.of_system)
+        return bool(self.endings or self.of_programs or self.links or self.of_system or self.stores)
 
 
 Listed = FoundSource | LeftOut | SourceReject
@@ -107,6 +108,7 @@ def files_left_out(folders: Sequence[LeftOut]) -> list[str]:
         (_files_of_programs, [folder for folder in folders if folder.of_programs]),
         (_links, [folder for folder in folders if folder.links]),
         (_files_of_system, [folder for folder in folders if folder.of_system]),
+        (_stores, [folder for folder in folders if folder.stores]),
         (_files_of_unknown_endings, [folder for folder in folders if folder.endings]),
     )
     return [said(those) for said, those in kinds if those]
@@ -124,6 +126,15 @@ def _links(folders: Sequence[LeftOut]) -> str:
 def _files_of_system(folders: Sequence[LeftOut]) -> str:
     paths = [path for folder in folders for path in folder.of_system]
     return f"{_first(folders)}: files of /proc and /sys were not read ({_listed(paths)})"
+
+
+def _stores(folders: Sequence[LeftOut]) -> str:
+    paths = [path for folder in folders for path in folder.stores]
+    were, them = ("folders were", "them") if len(paths) > 1 else ("folder was", "it")
+    return (
+        f"{_first(folders)}: {len(paths):,} {were} not read, as files of a store are there "
+        f"({_listed(paths)}): documents beside these are read if you name {them}"
+    )
 
 
 def _first(folders: Sequence[LeftOut]) -> str:
@@ -212,7 +223,7 @@ def expand(given: str, file_format: Format | None, *, follow_links: bool = False
 
     A folder yields the files below it that are not hidden (neither they nor their folders start with a dot,
     or with an underscore as those of Spark and Hive) and whose name has a known ending, or all of them if
-    `file_format` is given; files of an embedded store are left out, and links that lead out of the folder are
+    `file_format` is given; folders of embedded stores are left out, and links that lead out of the folder are
     not followed unless follow_links is set. The same holds for what a glob matches: its folder is the part
     before the first wildcard. A single file is always yielded, even if it does not exist. Yields
     SourceRejects for inputs without files, and a LeftOut for skipped files.

@@ -102,12 +102,17 @@ class RemoteFile:
             while len(head) < MAGIC_BYTES and (more := file.read(MAGIC_BYTES - len(head))):
                 head += more
             if not is_columnar(head):
-                return cast(BinaryIO, _File(file, head, self.secrets))
+                return cast(BinaryIO, _File(file, head, self.secrets, self._listed_size()))
             file.close()
             cache = {"cache_type": "blockcache", "cache_options": {"maxblocks": BLOCKS}}
             more = cache if self.system.async_impl else {}
             sought = self.system.open(self.path, "rb", block_size=BLOCK_BYTES, **more, **self._undecoded())
             return cast(BinaryIO, _File(sought, None, self.secrets))
+
+    def _listed_size(self) -> int | None:
+        """Of a web server's file None: its client knows when an answer ends."""
+        size = None if _WEB.match(self.path) else (self.listed or {}).get("size")
+        return size if isinstance(size, int) else None
 
     def _streamed(self) -> Any:
         if not _WEB.match(self.path):
@@ -134,24 +139,31 @@ class RemoteFile:
 class _File(io.RawIOBase):
     """A file of fsspec that raises OSErrors with the original message.
 
-    head: what was read already; None if it is seekable; secrets: of the URL that was given.
+    head: what was read already; None if it is seekable; secrets: of the URL that was given; least: bytes that
+    there are, as libraries take the end of what a server sends for the end of the file.
     """
 
-    def __init__(self, file: Any, head: bytes | None, secrets: Sequence[str] = ()) -> None:
+    def __init__(
+        self, file: Any, head: bytes | None, secrets: Sequence[str] = (), least: int | None = None
+    ) -> None:
         self._file = file
         self._secrets = secrets
         self._head = head
+        self._least = least or 0
         self._given, self._waited = 0, 0.0
 
     def read(self, size: int = -1, /) -> bytes:
         if self._head:
             head, self._head = self._head, b""
+            self._given += len(head)
             return head
         begun = monotonic()
         with _failing_clearly(self._secrets):
             data: bytes = self._file.read(size)
         if data and not self.seekable():
             self._require_some_speed(len(data), monotonic() - begun)
+        if not data and size and self._given < self._least:
+            raise OSError(EIO, f"the server gave {self._given:,} of its {self._least:,} bytes")
         return data
 
     def _require_some_speed(self, given: int, waited: float) -> None:

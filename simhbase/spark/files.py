@@ -80,6 +80,10 @@ class Files:
                 raise UsageError(
                     f"cannot read {redacted(path)}: Spark finds no such file or folder"
                 ) from error
+            if not found:
+                raise UsageError(
+                    f"no input: no files in {redacted(path)} (Spark passes over names that begin with _ or .)"
+                )
             require_within(
                 path, [_plain(uri).removeprefix("file:") for uri in found if uri.startswith("file:")]
             )
@@ -239,7 +243,9 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def _reader(session: SparkSession):  # type: ignore[no-untyped-def]  # of PySpark
-    return session.read.option("recursiveFileLookup", "true").option("lineSep", "\n")
+    found = session.read.option("recursiveFileLookup", "true").option("lineSep", "\n")
+    # Whatever the cluster does: what cannot be read would be left out without a word.
+    return found.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
 
 
 def _plain(uri: str) -> str:

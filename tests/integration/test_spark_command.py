@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -286,12 +287,27 @@ def test_what_cannot_be_read_or_written_is_refused(spark, tmp_path, corpus):
         dedup_files(spark, [str(corpus)], unique=str(corpus / "unique"))
     with pytest.raises(UsageError, match="finds no such file or folder"):
         dedup_files(spark, [str(tmp_path / "nothing")])
+    (tmp_path / "_b.jsonl").write_bytes((corpus / "b.jsonl").read_bytes())
+    with pytest.raises(UsageError, match=r"no files in .*_b\.jsonl \(Spark passes over names"):
+        dedup_files(spark, [str(corpus), str(tmp_path / "_b.jsonl")])
     with pytest.raises(UsageError, match="is given twice"):
         dedup_files(spark, [str(corpus), str(corpus / "a.jsonl")])
     (corpus / "d.csv").write_text("id,text\n")
     with pytest.raises(UsageError, match=r"^format: "):
         dedup_files(spark, [str(corpus)])
     assert len(Files.find(spark, [str(corpus)], "jsonl").names) == 4
+
+
+def test_damaged_files_are_an_error_whatever_the_session_does(spark, tmp_path, corpus):
+    """The settings of a cluster may be to pass over what cannot be read, without a word."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    packed = gzip.compress((corpus / "b.jsonl").read_bytes())
+    (tmp_path / "b.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 and nothing that can be read PAR1")
+    for name in ("b.jsonl.gz", "b.parquet"):
+        with pytest.raises(SimhbaseError):
+            dedup_files(session, [str(tmp_path / name)])
 
 
 def test_commands_have_a_session_with_the_settings_of_the_one_given_and_plans_of_their_own(spark, tmp_path):

@@ -120,6 +120,31 @@ def test_links_within_a_folder_need_no_mention(corpus, follow_links):
 
 @pytest.mark.parametrize("follow_links", [False, True])
 @pytest.mark.parametrize("glob", ["", "**", "**/*.jsonl"])
+def test_links_to_hidden_folders_within_a_folder_are_followed(corpus, glob, follow_links):
+    """As in volumes of Kubernetes, whose documents were lost without a word."""
+    document(corpus / "..2026" / "volume" / "d.jsonl")
+    (corpus / "..data").symlink_to("..2026")
+    (corpus / "volume").symlink_to("..data/volume")
+    found = list(expand(str(corpus / glob), None, follow_links=follow_links))
+    assert [name.rpartition("/")[2] for name in names(found)] == ["a.jsonl", "b.jsonl", "d.jsonl"]
+    assert len(found) == 3
+
+
+def test_folders_of_stores_are_named(corpus):
+    """One file of that name hides all others of its folder."""
+    document(corpus / "x" / "d.jsonl")
+    write(corpus / "x" / "CURRENT", b"v3\n")
+    *found, left_out = expand(str(corpus), None)
+    assert names(found) == ["a.jsonl", "sub/b.jsonl"]
+    assert files_left_out([left_out]) == [
+        f"{corpus}: 1 folder was not read, as files of a store are there ({corpus}/x): documents beside "
+        "these are read if you name it"
+    ]
+    assert names(list(expand(str(corpus / "x"), None))) == ["d.jsonl"]
+
+
+@pytest.mark.parametrize("follow_links", [False, True])
+@pytest.mark.parametrize("glob", ["", "**", "**/*.jsonl"])
 def test_links_that_form_loops_come_to_an_end(corpus, glob, follow_links):
     for number in range(3):
         (corpus / f"loop{number}").symlink_to(corpus)

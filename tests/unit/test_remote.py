@@ -25,6 +25,7 @@ from typing import Any
 import fsspec
 import pyarrow as pa
 import pytest
+from fsspec.implementations.memory import MemoryFile
 from pyarrow import parquet
 from yarl import URL
 
@@ -609,6 +610,24 @@ def test_links_of_a_folder_with_a_long_name_have_a_limit(monkeypatch, hostile, b
 def test_an_answer_that_is_no_whole_file_is_not_taken_for_one(hostile, status):
     ((_, _, reason),) = rejects(read(f"{hostile}/answering/{status}"))
     assert reason == f"it cannot be opened: the server answered {status}, which is no whole file"
+
+
+@pytest.mark.parametrize("below", ["", "/*.jsonl", "/x.jsonl"])
+def test_the_end_of_what_a_server_sends_is_not_taken_for_that_of_a_file(monkeypatch, below):
+    """Libraries, as that of FTP, do: the documents behind it were lost without a word."""
+    lines = json_lines(A, B)
+    system = fsspec.filesystem("memory")
+    system.pipe("/cut/x.jsonl", lines)
+    size = lines.index(b"\n") + 1
+
+    def read_some(file: io.BytesIO, most: int = -1) -> bytes:
+        return io.BytesIO.read(file, size - file.tell() if most < 0 else min(most, size - file.tell()))
+
+    monkeypatch.setattr(MemoryFile, "read", read_some, raising=False)
+    record, end = read(f"memory://cut{below}")
+    system.rm("/cut", recursive=True)
+    assert (record.id, end.line) == ("a", 2)
+    assert end.reason == f"it cannot be read further: the server gave {size} of its {len(lines)} bytes"
 
 
 @pytest.mark.parametrize("below", ["", "**/*.jsonl", "**"])
