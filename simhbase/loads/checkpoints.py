@@ -140,14 +140,16 @@ class Checkpoints:
 
     def _skip(self, part: PartNote, chunks: Iterator[Chunk], seen: SeenIds | None) -> None:
         options = self._inputs.options
+        of_pages, of_others = Parser(options), Parser(replace(options, html=False))
         are_of_texts = options.id_from == "text"  # else HTML need not be parsed
-        parser = Parser(options if are_of_texts else replace(options, html=False))
         items: list[Record | Reject] = []
         found = ""
         for chunk in chunks:
             found = self._add_to_digest(chunk)
-            if seen is not None:
-                items += parser.parse(chunk if are_of_texts else [_without_page(item) for item in chunk])
+            for item in chunk if seen is not None else ():
+                # A page that was rejected may take any time and memory, and is parsed in this process here.
+                is_parsed = are_of_texts and len(items) not in part.rejects
+                items += of_pages.parse([item]) if is_parsed else of_others.parse([_without_page(item)])
         if found != part.digest:
             raise InputsChanged("inputs changed since the interrupted run")
         if seen is not None:

@@ -19,7 +19,7 @@ import pytest
 
 import simhbase
 from simhbase.admin import Administrator
-from simhbase.corpus import sources
+from simhbase.corpus import parser, sources
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import files as outputs
 from simhbase.corpus.outputs.files import OutputFile
@@ -34,6 +34,7 @@ from simhbase.loads.checkpoints import Checkpoints
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access
+from simhbase.text.html import extract_html
 from tests.command_line import COMMAND, environment, result, run, run_alone
 from tests.content import content
 from tests.stopping import Crash, Stopping
@@ -224,6 +225,27 @@ def test_ids_that_are_made_of_places_or_texts_are_the_same_after_a_stop(folders,
     assert not Steps(45, torn=False).load(folder, unique_only=True, read=read)
     load_into(folder, read=read)
     assert outcome(folder) == outcome(undisturbed)
+
+
+def test_pages_that_were_rejected_are_not_parsed_in_this_process_after_a_stop(
+    folders, small_writes, monkeypatch
+):
+    """They may take any time and memory."""
+    read, folder = InputOptions(id_from="text", html=True), folders()
+    page = f"<p {' '.join(f'a{number}' for number in range(3000))}>"
+    with (folder / "a.jsonl").open("r+") as file:
+        rest = file.read().replace('"text": "', '"text": "<p>')
+        file.seek(0)
+        file.write(json.dumps({"id": "hostile", "text": page}) + "\n" + rest)
+    assert not Steps(45, torn=False).load(folder, unique_only=True, read=read)
+
+    def extracted(html: str, *rest: object) -> object:
+        assert html != page
+        return extract_html(html, *rest)
+
+    monkeypatch.setattr(parser, "extract_html", extracted)
+    assert load_into(folder, read=read).rejected
+    assert loads(folder)[0].progress == "finished"
 
 
 def stopped(folder: Path) -> None:
