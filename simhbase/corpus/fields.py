@@ -112,10 +112,12 @@ class Forms(NamedTuple):
 @lru_cache
 def forms(name: str) -> Forms:
     digits = name.encode("utf-16-be", "surrogatepass").hex()
-    codes = {digits[place : place + 4] for place in range(0, len(digits), 4)}
+    escapes = {rf"\u{digits[place : place + 4]}" for place in range(0, len(digits), 4)}
     escape = r"\u00" if name.isascii() else r"\u"
-    endings = "|".join(sorted(code.removeprefix(escape[2:]) for code in codes)) or "(?!)"
-    escaped = re.compile(f"{re.escape(escape)}(?:{endings})".encode(), re.IGNORECASE)
+    if "/" in name:  # it has a short one, which only some programs write
+        escapes, escape = escapes | {r"\/"}, "\\"
+    forms = "|".join(map(re.escape, sorted(escapes))) or "(?!)"
+    escaped = re.compile(forms.encode(), re.IGNORECASE)
     return Forms(f'"{name}"'.encode(errors="surrogatepass"), escape.encode(), escaped)
 
 

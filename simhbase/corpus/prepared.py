@@ -50,7 +50,7 @@ def shown_base(text: str, bits: int) -> Base | Literal["uncertain"] | None:
             return 10 if text[0] == "-" or len(text) > digits else "uncertain"
         return "uncertain" if len(text) == digits else None
     found = _HEXADECIMAL.fullmatch(text)
-    return 16 if found and (len(found[1]) == digits or text[1] in "xX") else None
+    return 16 if found and (len(found[1]) == digits or text[1:2] in ("x", "X")) else None
 
 
 def base_of(texts: Iterable[str], bits: int, what: str) -> Base:

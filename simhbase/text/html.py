@@ -51,6 +51,7 @@ _STATED = re.compile(
     rb"""|^\s*+<\?xml\s[^>]*?\bencoding\s*+=\s*+["'](?P<xml>[\w.:-]+)""",
     re.IGNORECASE,
 )
+_LEAST_ZEROS = 8  # of so many bytes of markup in UTF-16 one at least is zero
 _HIDDEN = '[style*="visibility"]'
 _MISSING = "pages are read by resiliparse and fastwarc, which are not installed: pip install 'simhbase[web]'"
 REPLACEMENT = "\ufffd"  # in place of bytes that an encoding does not have
@@ -143,6 +144,23 @@ def stated_encoding(html: bytes) -> str | None:
     return "utf-8" if name and name.startswith("utf-16") else name  # as browsers: it can be read by bytes
 
 
+def is_utf8(html: bytes, encoding: str | None) -> bool:
+    """True for a page in UTF-8, whatever it states: pages in UTF-8 often state another encoding, and others
+    are hardly ever valid UTF-8, but for those made of its characters. encoding: named by the server."""
+    try:
+        html.decode()
+    except UnicodeDecodeError:
+        return False
+    if b"\x1b" not in html and b"\0" not in html:
+        return True
+    match encoding or stated_encoding(html):
+        case "iso2022_jp":
+            return b"\x1b" not in html or not html.isascii()
+        case None | "utf-16-le" | "utf-16-be":
+            return html.count(0) * _LEAST_ZEROS < len(html)
+    return True
+
+
 def decode_stated(html: bytes, encoding: str) -> tuple[str, int]:
     """A page in the encoding stated, and the number of U+FFFD in place of bytes that are not in it."""
     # Browsers read GBK as GB18030, and pages use characters that GBK lacks.
@@ -172,10 +190,8 @@ def _show_hidden(document: Any) -> None:
 
 
 def _decode_page(html: bytes, encoding: str | None) -> str:
-    # UTF-8 first: pages in UTF-8 often declare another encoding, and others are hardly ever valid UTF-8.
-    try:
+    if is_utf8(html, encoding):
         return decode(html)
-    except BadInput:
-        from resiliparse.parse.encoding import detect_encoding
+    from resiliparse.parse.encoding import detect_encoding
 
-        return decode_stated(html, encoding or detect_encoding(html, from_html_meta=True) or "utf-8")[0]
+    return decode_stated(html, encoding or detect_encoding(html, from_html_meta=True) or "utf-8")[0]

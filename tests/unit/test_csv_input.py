@@ -214,6 +214,23 @@ def test_few_lines_that_look_like_rows_in_a_cell_are_said(tmp_path):
     assert noted(path, quoting="csv") == (items, [])
 
 
+@pytest.mark.parametrize("opened", ["open\n", "open\nx", 'open ""x'])
+def test_rows_that_a_quoted_cell_with_other_lines_may_have_swallowed_are_said(tmp_path, opened):
+    """One line without a comma, or with doubled quotes, was enough to lose the rows of others without a
+    word."""
+    rows = [f'a,"{opened}', "b,two", "c,three", "d,four", 'e,x"', "f,six"]
+    path = write(tmp_path / "x.csv", "".join(f"{row}\n" for row in ["id,text", *rows]).encode())
+    items, notes = noted(path)
+    assert [item.id for item in items] == ["a", "f"]
+    assert notes[0].startswith("1 quoted cells have lines that look like rows (the first in lines 2 to ")
+    tabs = write(tmp_path / "x.tsv", path.read_bytes().replace(b",", b"\t"))
+    items, notes = noted(tabs)
+    if '""' in opened:
+        assert "lines that look like rows" in notes[1]
+    else:
+        assert [item.id for item in items if item.id] == list("abcdef")
+
+
 @pytest.mark.parametrize("options", [{}, {"id_from": "line"}, {"tag_fields": (("t", "text"),)}])
 def test_a_column_that_is_asked_for_and_is_there_twice_is_refused(tmp_path, options):
     path = write(tmp_path / "x.csv", b"id,text,n,text,n\na,one,1,two,2\n")
@@ -235,7 +252,10 @@ def test_headers_of_joined_files_are_no_rows(tmp_path, suffix):
     path = write(tmp_path / f"x.{suffix}", rows.replace(",", "," if suffix == "csv" else "\t").encode())
     items, notes = noted(path)
     assert texts(items) == [("a", "one"), ("b", "two"), ("c", "three"), ("d", "four"), ("id", "id")]
-    assert notes == ["the header is there 3 times more (first in line 3)"]
+    assert notes == [
+        "the header is there 3 times more (first in line 3)",
+        "from line 7 on its columns are in another order, as the header there says",
+    ]
 
 
 def test_a_header_of_one_column_that_comes_again_with_a_byte_order_mark_is_no_row(tmp_path):
@@ -503,6 +523,15 @@ def test_every_line_is_read_or_counted(tmp_path_factory, suffix, quoting, lines)
         if isinstance(item, Record):
             held = "\n".join(lines[number - 1] for number in lines_of(item))
             assert f"{item.id}{between}{item.text}".replace('"', "") == held.replace('"', "")
+
+
+@pytest.mark.parametrize("header", ['id,"text', 'id,"text"x'])
+def test_a_header_that_is_no_row_costs_the_source_and_says_so(tmp_path, header):
+    """The lines after it were lost as one record, and were said to be read again."""
+    (item,) = read(write(tmp_path / "x.csv", f"{header}\na,one\nb,two\n".encode()))
+    assert isinstance(item, SourceReject)
+    assert item.reason.startswith("in the header: not CSV: ")
+    assert "are read again" not in item.reason
 
 
 def test_a_header_of_millions_of_columns_is_rejected(tmp_path):

@@ -172,6 +172,7 @@ HEXADECIMAL, DECIMAL, UNCERTAIN = "00000000000000ff", "12345678901234567", "1234
         (UNCERTAIN, "uncertain"),
         ("7", "uncertain"),
         ("face", None),
+        ("a", None),
         ("00000000000000fff", None),
         (str(2**64), None),
         (str(-(2**63) - 1), None),

@@ -444,7 +444,7 @@ class TestCsv:
                 "in the header: no column 'id' among 'id;text': name the delimiter that is between",
             ),
             (b"id,\xff\n", "in the header: not UTF-8"),
-            (b'id,"te"xt\n', "not CSV: "),
+            (b'id,"te"xt\n', "in the header: not CSV: "),
         ],
     )
     def test_a_header_that_does_not_fit_is_one_reject_for_the_file(self, tmp_path, header, reason):

@@ -21,6 +21,7 @@ from warcio.warcwriter import WARCWriter
 
 from simhbase.corpus.record import InputOptions, Record, Reject, SourceReject
 from simhbase.corpus.sources import Sources
+from simhbase.text.html import extract_html
 from tests.reading import read, rejects, texts, write
 
 PAGE = "<html><body><nav>x</nav><p>中文正文在这里。</p></body></html>"
@@ -105,13 +106,16 @@ def test_everything_else_is_passed_over_and_counted_where_it_may_be_missed(tmp_p
     archive.other("http://x/6", "conversion", b"%PDF", "application/pdf")
     archive.other("dns:x", "response", b"x. IN A 127.0.0.1", "text/dns")
     archive.answer("http://x/7", b"text", "text/plain")
-    revisit = b"WARC/1.0\r\nWARC-Type: revisit\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
-    path = write(tmp_path / "x.warc", archive.data + revisit)
+    others = (b"WARC-Type: revisit\r\n", b"WARC-Type: responze\r\n", b"", b"WARC-Type: conversion\r\n")
+    more = b"".join(b"WARC/1.0\r\n%bContent-Length: 0\r\n\r\n\r\n\r\n" % each for each in others)
+    path = write(tmp_path / "x.warc", archive.data + more)
     assert texts(read(path, max_record_bytes=1000)) == [("http://x/7", "text")]
     assert notes_of(path) == [
         "answers without Content-Type were not read: 1",
         "answers of other protocols than HTTP that hold no page or plain text were not read: 1",
         "revisits, whose contents are in other records, were not read: 1",
+        "records of no type that is known (WARC-Type) were not read: 2",
+        "resources and conversions without Content-Type were not read: 1",
     ]
 
 
@@ -123,6 +127,32 @@ def test_everything_else_is_passed_over_and_counted_where_it_may_be_missed(tmp_p
 def test_the_encoding_is_the_one_that_the_server_names(tmp_path, kind, declared, encoding):
     archive = Archive().answer("http://x/", "中文".encode(encoding), f"{kind};charset={declared}")
     assert texts(read(write(tmp_path / "x.warc", archive.data))) == [("http://x/", "中文")]
+
+
+@pytest.mark.parametrize(
+    ("text", "declared", "encoding"),
+    [
+        ("日本語の文章です", "iso-2022-jp", "iso2022_jp"),
+        ("some words of a page", "utf-16le", "utf-16-le"),
+        ("中 among other words", "utf-16be", "utf-16-be"),
+    ],
+)
+def test_pages_of_bytes_that_are_utf_8_too_have_the_encoding_that_is_stated(
+    tmp_path, text, declared, encoding
+):
+    """Their escapes and markup were taken for their texts."""
+    page = f"<html><body><p>{text}</p></body></html>".encode(encoding)
+    assert page.decode()
+    archive = Archive().answer("http://x/", page, f"text/html; charset={declared}")
+    assert texts(read(write(tmp_path / "x.warc", archive.data))) == [("http://x/", text)]
+    unstated = Archive().answer("http://x/", page, "text/html")
+    if encoding != "iso2022_jp":
+        (reject,) = read(write(tmp_path / "y.warc", unstated.data))
+        assert reject.reason.startswith("the page is not UTF-8 and states no encoding")
+    else:
+        stating = page.replace(b"<html>", b'<meta charset="iso-2022-jp">')
+        ((_, found),) = texts(read(write(tmp_path / "x.html", stating)))
+        assert found == extract_html(stating).text == text
 
 
 @pytest.mark.parametrize("declared", ["klingon", "hex", "idna", "replacement", ""])

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 
 from simhbase.corpus.fields import listed
 from simhbase.corpus.formats.rows import distinct_names, readable
@@ -78,14 +78,14 @@ def csv_records(
     if header is None:
         return
     if isinstance(header, Reject):
-        yield header
+        yield SourceReject(source.name, header.line, None, f"in the header: {header.reason}")
         return
     try:
         columns = _Columns.of(header.names(options), options)
     except BadInput as error:
         yield SourceReject(source.name, header.line, None, f"in the header: {error}")
         return
-    repeated: list[int] = []
+    repeated, moved = list[int](), list[int]()
     heading = header.unmarked
     # A header that comes again has one of these at its end, with a mark if it has one column.
     ends = {mark + cell for cell in heading for mark in (b"", codecs.BOM_UTF8)}
@@ -94,8 +94,9 @@ def csv_records(
             if isinstance(row, Reject):
                 yield row
             elif (row.cells[-1] or b"") in ends and row.unmarked == heading:
-                columns = _Columns.of(row.names(options), options)
+                before, columns = columns, _Columns.of(row.names(options), options)
                 repeated.append(row.line)
+                moved += [] if columns == before else [row.line]
             else:
                 yield columns.record(source, row, options)
         except BadInput as error:
@@ -103,6 +104,11 @@ def csv_records(
     if repeated:
         note(
             f"{source.name}: the header is there {len(repeated):,} times more (first in line {repeated[0]:,})"
+        )
+    if moved:
+        note(
+            f"{source.name}: from line {moved[0]:,} on its columns are in another order, as the header there "
+            "says"
         )
 
 
@@ -242,7 +248,7 @@ class _Rows:
                 self._lines.require_undamaged()
                 return
             except (csv.Error, BadInput) as error:
-                yield self._failed(number, error)
+                yield self._failed(number, error, is_header=cells is None)
                 reader = self._reader(self._quoting or "csv")
             else:
                 if not self._lines.is_blank:
@@ -298,7 +304,7 @@ class _Rows:
             self._first_escaped = self._first_escaped or number
         return cells
 
-    def _failed(self, number: int, error: csv.Error | BadInput) -> Reject:
+    def _failed(self, number: int, error: csv.Error | BadInput, *, is_header: bool) -> Reject:
         reason = str(error)
         if "new-line character" in reason:
             reason = "lines end with CR only: convert them to LF"
@@ -309,7 +315,9 @@ class _Rows:
         end = self._lines.shown_end(number)
         if end:
             again = (
-                "are read again"
+                "are not read, as nothing is without a header"
+                if is_header
+                else "are read again"
                 if self._lines.give_back()
                 else "are not: such rows were read again too often"
             )
@@ -324,13 +332,18 @@ class _Rows:
         last = taken[-1]
         if isinstance(last, bytes) and _ends_in_escape(last):
             raise BadInput(f"the line ends with a backslash, as MySQL writes line breaks: {_SAY_ESCAPES}")
-        if len(taken) == 1 or not (rowlike := _rowlike_lines(taken, cells, self._delimiter)):
+        if len(taken) == 1:
             return
-        if rowlike >= (_ROWLIKE_LINES_OF_TABS if self._delimiter == "\t" else _ROWLIKE_LINES):
+        rowlike = _rowlike_lines(taken, cells, self._delimiter)
+        many = _ROWLIKE_LINES_OF_TABS if self._delimiter == "\t" else _ROWLIKE_LINES
+        if rowlike >= many:
             raise BadInput("a quoted cell contains lines that look like rows")
+        if not rowlike and _longest_run(_rowlike(taken, cells, self._delimiter)[1:]) < many:
+            return
         self._rowlike += 1
         last_line = self._lines.number
-        self._first_rowlike = self._first_rowlike or f"in lines {last_line - rowlike:,} to {last_line:,}"
+        first_line = last_line - len(taken) + 1
+        self._first_rowlike = self._first_rowlike or f"in lines {first_line:,} to {last_line:,}"
 
     def _decide(self) -> bool:
         """Decide about the quoting, if the next line has a cell that begins with a quote."""
@@ -385,12 +398,24 @@ def _is_quoted(window: list[bytes], delimiter: str, options: InputOptions) -> bo
 
 
 def _rowlike_lines(lines: list[Line], cells: int, delimiter: str) -> int:
-    """Number of lines after the first of a row, if each would be a row itself, else 0."""
-    if cells == 1 or any(isinstance(line, bytes) and _DOUBLED.search(line) for line in lines):
+    """Number of lines after the first of a row, if each would be a row itself, else 0; between tabs of those
+    within that would be rows."""
+    if any(isinstance(line, bytes) and _DOUBLED.search(line) for line in lines):
         return 0
+    are_rows = _rowlike(lines, cells, delimiter)
+    if all(are_rows):
+        return len(lines) - 1
+    return sum(are_rows[1:-1]) if delimiter == "\t" else 0
+
+
+def _rowlike(lines: list[Line], cells: int, delimiter: str) -> list[bool]:
+    """Of each line, whether it would be a row of several cells."""
     between = delimiter.encode()
-    are_rows = all(isinstance(line, bytes) and line.count(between) == cells - 1 for line in lines)
-    return len(lines) - 1 if are_rows else 0
+    return [cells > 1 and isinstance(line, bytes) and line.count(between) == cells - 1 for line in lines]
+
+
+def _longest_run(flags: list[bool]) -> int:
+    return max((len(list(run)) for is_set, run in groupby(flags) if is_set), default=0)
 
 
 class _Lines:

@@ -29,7 +29,7 @@ from simhbase.corpus.record import (
 from simhbase.corpus.streams import WARC_BEGIN, split_lines, unpacked_text, wide_to_utf8
 from simhbase.errors import BadInput
 from simhbase.text.encoding import is_wide
-from simhbase.text.html import decode_stated, require_readers, stated_encoding
+from simhbase.text.html import decode_stated, is_utf8, require_readers, stated_encoding
 from simhbase.text.packing import Rereadable, Resumption, Unreadable
 
 _OVER_LINES = "an object a line is expected, not JSON over several lines: {} writes it so"
@@ -88,7 +88,7 @@ def _with_encoding_of_pages(
     notes: set[str] = set()
     damaged = lost = 0  # pages, characters
     for item in items:
-        if isinstance(item, Reject) or item.holds != "page" or _is_utf8(item.data):
+        if isinstance(item, Reject) or item.holds != "page" or is_utf8(item.data, item.encoding):
             yield item
             continue
         stated = item.encoding or stated_encoding(item.data)
@@ -109,7 +109,7 @@ def _with_encoding_of_pages(
             continue
         detected = DetectedEncoding(notes.add)
         detected.decide([item.data])
-        if _is_utf8(data := detected.converted(item.data)):
+        if is_utf8(data := detected.converted(item.data), None):
             yield item._replace(data=data)
         else:
             reason = "the page is not UTF-8 and states no encoding: name its encoding (encoding)"
@@ -134,14 +134,6 @@ def _is_wrong(text: str, replaced: int) -> bool:
 def _rejected_page(page: Raw, reason: str) -> Reject:
     page_id = page.id.decode(errors="replace") if isinstance(page.id, bytes) else page.id
     return Reject(page.source, page.line, page_id, reason)
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _texts_in_utf8(

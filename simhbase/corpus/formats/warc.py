@@ -27,6 +27,8 @@ _HELD: Mapping[str, Literal["page", "text"]] = {
     "application/xhtml+xml": "page",
     "text/plain": "text",
 }
+_WITH_CONTENT = ("response", "resource", "conversion")
+_WITHOUT_DOCUMENTS = ("warcinfo", "request", "metadata", "revisit", "continuation")
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([^\s"';,]+)""", re.IGNORECASE)
 _HEADER_BYTES = 1 << 16  # maximum size of headers, of WARC and of HTTP
 _AT_LINE = b"\n" + WARC_BEGIN
@@ -316,7 +318,7 @@ def _http_answer(headers: Headers, block: bytes) -> WarcRecord | None:
     answer.set_bytes_content(block)
     answer.is_http = True
     answer.parse_http(auto_decode="none")
-    if not block.startswith(b"HTTP/") or (answer.http_headers.status_code or 0) < 200:
+    if not block.startswith(b"HTTP/") or not 200 <= (answer.http_headers.status_code or 0) < 1000:
         raise BadInput("the record does not begin with the last answer of a web server (HTTP/1.1 200 OK)")
     return answer
 
@@ -385,9 +387,13 @@ def _content_type(headers: Headers, answer: WarcRecord | None, notes: Notes) -> 
         return max(content_types, key=lambda each: _encoding(each) is not None, default="")
     if kind == "revisit":
         notes["revisits, whose contents are in other records, were not read"] += 1
-    if kind not in ("response", "resource", "conversion"):
+    if kind not in _WITH_CONTENT:
+        if kind not in _WITHOUT_DOCUMENTS:
+            notes["records of no type that is known (WARC-Type) were not read"] += 1
         return ""
     content_type = _one(headers, "Content-Type")
+    if kind != "response" and not content_type:
+        notes["resources and conversions without Content-Type were not read"] += 1
     if kind == "response" and _type(content_type) not in _HELD:
         notes["answers of other protocols than HTTP that hold no page or plain text were not read"] += 1
     return content_type
