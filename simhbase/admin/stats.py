@@ -69,7 +69,7 @@ def measure_scope(index: Index, *, exact: bool) -> Stats:
         bytes=round(per_document * documents),
         bytes_per_document=round(per_document, 1) if documents else None,
         table_estimates={},
-        drawers=_drawers(store, scheme, listed),
+        drawers=_drawers(store, scheme, listed, sample),
         operations={**store.counters(), **store.gauges()},
     )
 
@@ -168,8 +168,11 @@ def _counted(store: Store, time: int) -> tuple[int, int, int]:
     )
 
 
-def _drawers(store: Store, scheme: Scheme, listed_under: Sequence[bytes]) -> DrawerStats:
-    """Statistics of a sample: the drawers of the first fingerprint under each of some prefixes."""
+def _drawers(
+    store: Store, scheme: Scheme, listed_under: Sequence[bytes], own: Sample | None = None
+) -> DrawerStats:
+    """Statistics of a sample: the drawers of the first fingerprint under each of some prefixes. own: of a
+    scope, whose rows alone count: it is told nothing of others, not even how many they have."""
     firsts = store.records("fingerprints").scan(listed_under, limit=1) if listed_under else []
     listed = scheme.listed_sketching is not None
     found = [
@@ -182,9 +185,16 @@ def _drawers(store: Store, scheme: Scheme, listed_under: Sequence[bytes]) -> Dra
     )
     lengths = np.zeros(len(places), dtype=np.int64)
     over_limit = 0
+    mine = None if own is None else np.array(list(own.fingerprints), dtype=np.uint64)
     for part in store.drawers.read(places, DRAWER_LIMIT):
-        np.add.at(lengths, part.drawers, np.diff(part.offsets))
+        ends = part.offsets
+        if mine is not None:
+            ends = np.append(0, np.cumsum(np.isin(part.fingerprints, mine)))[ends]
+        np.add.at(lengths, part.drawers, np.diff(ends))
         over_limit += len(part.truncated)
+    if own is not None:  # beside the one that it was found by, a drawer has a share of those that were read
+        lengths = np.where(lengths > 0, 1 + np.rint((lengths - 1) / own.share), 0).astype(np.int64)
+        over_limit = int(np.count_nonzero(lengths > DRAWER_LIMIT))
     return DrawerStats(
         sampled=len(lengths),
         mean_rows=round(float(lengths.mean()), 2) if len(lengths) else None,

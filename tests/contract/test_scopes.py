@@ -216,6 +216,19 @@ def test_an_explanation_tells_no_numbers_of_another_scope(two: Two, monkeypatch:
     assert {drawer.rows for drawer in other.explain(text).drawers} == {1}
 
 
+def test_statistics_tell_no_numbers_of_another_scope(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of all scopes in its drawers were counted, and so how many documents the others have was told."""
+    monkeypatch.setattr(Scope, "value_mask", 0)
+    monkeypatch.setattr(Scope, "sketch_mask", b"")
+    one, other = two.shared.within("a"), two.shared.within("ax")
+    text = " ".join(WORDS * 2)
+    one.add([(str(number), f"{text} {number}") for number in range(20)])
+    other.add([("mine", text)])
+    assert Administrator(one).stats().drawers.largest_rows > 1
+    told = Administrator(other).stats().drawers
+    assert (told.mean_rows, told.largest_rows, told.over_limit) == (1, 1, 0)
+
+
 def test_a_page_follows_one_that_was(two: Two) -> None:
     """An empty `after` was taken for an id, and the documents before it were left out."""
     for index in (two.scopes["a"], two.alone["a"]):
