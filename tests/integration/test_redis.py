@@ -28,6 +28,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store, drop_store, open_store
+from simhbase.stores.redis import client, records
 from simhbase.stores.redis.client import translated
 from simhbase.stores.redis.store import RedisStore
 from tests.command_line import documents, run, texts
@@ -63,6 +64,21 @@ def add(index: Index, given: Sequence[tuple[str, int]]) -> None:
 
 def raw(server: Redis) -> "redis_py.Redis[bytes]":
     return redis_py.Redis.from_url(server.url)
+
+
+def test_many_documents_with_long_tags_are_read_by_several_calls(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answers to one call have a limit together, which who stored such documents near a text exceeded."""
+    monkeypatch.setattr(client, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(records, "READ_AT_ONCE", 100)
+    ids = [f"d{number}" for number in range(400)]
+    tags = {f"tag{number}": "v" * 255 for number in range(16)}
+    with open_index(url) as index:
+        for start in range(0, len(ids), 100):
+            some = ids[start : start + 100]
+            index.add_fingerprints(some, [NEWS] * len(some), [tags] * len(some))
+        assert [document and document.tags for document in index.documents(ids)] == [tags] * len(ids)
 
 
 # What users of Redis see

@@ -30,11 +30,15 @@ EXPLAINING_SHARE = 1 / 5  # of that time, for finding out why there is none
 # A gateway closes connections that were idle for 60 s (hbase.thrift.server.socket.read.timeout).
 IDLE_LIMIT = 45.0
 BUFFER_BYTES = 1 << 16
-# Of one answer, in bytes. The largest that is asked for are 2,000 documents with 16 tags each, and 20 rows of
-# the meta table; where a gateway sends many empty rows, these take 120 times their bytes.
+# Of one answer, in bytes: the rows that are asked for at once fit into it (see records.py). Where a gateway
+# sends many empty rows, these take 120 times their bytes.
 MOST_BYTES = 32 << 20
 # A call may take as long as the operation may, but a host that is gone answers no kernel's probes.
 KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 15_000}
+
+
+class AnswerTooLarge(StoreFailed):
+    """An answer has more than MOST_BYTES. It may be of rows that are fewer by another way to ask for them."""
 
 
 class CallFailed(Exception):
@@ -156,9 +160,9 @@ class GatewaySocket:
         self.used = time.monotonic()
         self.answered += len(received)
         if self.answered > MOST_BYTES:
-            raise Refused(
-                f"an answer has more than {MOST_BYTES >> 20} MiB, which no answer to simhbase needs: is it a "
-                "gateway of HBase, and are all rows of the tables simhbase's?"
+            raise AnswerTooLarge(
+                f"{self._gateway}: an answer has more than {MOST_BYTES >> 20} MiB, which no answer to "
+                "simhbase needs: is it a gateway of HBase, and are all rows of the tables simhbase's?"
             )
         return received
 

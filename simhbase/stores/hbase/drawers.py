@@ -50,6 +50,7 @@ _KIND = Kind[IndexRows](
     lambda rows: len(rows.keys),
     lambda rows: rows.keys[-1].tobytes(),
     lambda rows: rows.keys.size,
+    ITERATED_ROWS,
 )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from simhbase.process.logs import logger
 from simhbase.stores.hbase.answers import UnexpectedRow
 from simhbase.stores.hbase.client import GatewayClient, Operation, tasks
-from simhbase.stores.hbase.connection import CallFailed, CallRefused
+from simhbase.stores.hbase.connection import AnswerTooLarge, CallFailed, CallRefused
 from simhbase.stores.hbase.requests import Request, Table
 
 MOST_RANGES = 2_000  # of one filter
@@ -72,6 +72,8 @@ class FilteredScans:
             answers: list[Any] = self._filtering.try_once(tasks(requests), deadline)
         except UnexpectedRow:
             return None  # and says which row that is
+        except AnswerTooLarge:
+            return None  # and asks for fewer rows at once: sketches may have 16 kB
         except CallFailed as problem:
             if isinstance(problem, CallRefused):
                 if problem.final:

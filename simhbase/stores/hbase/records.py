@@ -29,9 +29,12 @@ C = TypeVar("C", bytes, tuple[bytes, bytes])  # a row's key, or the key and name
 PUT_ROWS = (250, 5_000)
 GET_ROWS = (100, 1_000)
 PAGE_ROWS = 2_000
+# Rows of one answer, so that the largest that there may be fit into it: documents have ids of 1 kB, 5 kB of
+# tags and sketches of 16 kB at most, and beside them claims that are not decided, which are as large.
+AT_ONCE, CELLS_AT_ONCE = 1_200, 500
 MOST_REFUSED = 10  # changes of a cell that holds what is expected there
-# The same for values of up to a megabyte.
-META_ROWS = 20
+# The same for values of up to a megabyte, and of notes of loads up to the 10 MiB that HBase takes.
+META_ROWS, META_AT_ONCE = 20, 3
 PUT_BYTES = 1 << 20
 
 
@@ -45,8 +48,9 @@ class HBaseRecords:
         self._table = table
         self._filtered = filtered
         small = name == "meta"
-        self._get_rows = (1, META_ROWS) if small else GET_ROWS
-        kind = Kind[list[Row]](None, self._rows, len, lambda rows: rows[-1][0], _size)
+        self._get_rows = (1, META_AT_ONCE) if small else GET_ROWS
+        at_once = META_AT_ONCE if small else AT_ONCE
+        kind = Kind[list[Row]](None, self._rows, len, lambda rows: rows[-1][0], _size, at_once)
         self._scans = Scans(client, table, kind, META_ROWS if small else PAGE_ROWS)
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
@@ -211,13 +215,13 @@ class HBaseNamedRecords:
         self._client = client
         self._table = table
         kind = Kind[list[tuple[bytes, NamedCells]]](
-            None, self._rows, len, lambda rows: rows[-1][0], lambda rows: 0, all_cells=True
+            None, self._rows, len, lambda rows: rows[-1][0], lambda rows: 0, CELLS_AT_ONCE, all_cells=True
         )
         self._scans = Scans(client, table, kind, PAGE_ROWS)
 
     def get(self, keys: Sequence[bytes]) -> list[NamedCells]:
         distinct = list(dict.fromkeys(keys))
-        parts = parts_of(distinct, self._client.share(len(distinct), *GET_ROWS))
+        parts = parts_of(distinct, self._client.share(len(distinct), GET_ROWS[0], CELLS_AT_ONCE))
         with self._client.reading(self._table) as operation:
             answers = self._client.read(operation, tasks(map(self._table.all_cells, parts)))
         found = dict(row for answer in answers for row in self._rows(answer))

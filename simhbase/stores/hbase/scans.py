@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from simhbase.drawers.rowkeys import KEY_BYTES
@@ -44,13 +44,14 @@ class Page(NamedTuple):
 @dataclass(frozen=True)
 class Kind(Generic[P]):
     """How to parse a page, and to get its number of rows, last key and size in bytes. reader: of the raw
-    answer, None if the client parses it."""
+    answer, None if the client parses it; at_once: rows of one answer, which have a limit together."""
 
     reader: Reader | None
     converted: Callable[[Any], P]
     count: Callable[[P], int]
     last: Callable[[P], bytes]
     size: Callable[[P], int]
+    at_once: int
     all_cells: bool = False
 
 
@@ -91,8 +92,13 @@ class Scans(Generic[P]):
 
     def _page(self, page: Page, cache: bool) -> Steps[P]:
         (scanner,) = yield [self.table.open_scanner(*page, cache=cache, all_cells=self.kind.all_cells)]
-        found, _ = yield [next_rows(scanner, page.rows, self.kind.reader), close_scanner(scanner)]
-        return self.kind.converted(found)
+        at_once, reader = self.kind.at_once, self.kind.reader
+        asked = [
+            next_rows(scanner, min(at_once, page.rows - first), reader)
+            for first in range(0, page.rows, at_once)
+        ]
+        *found, _ = yield [*asked, close_scanner(scanner)]
+        return self.kind.converted(found[0] if len(found) == 1 else list(chain.from_iterable(found)))
 
     def _unexpected(self, operation: Operation, pages: Sequence[Page]) -> bytes | None:
         """The first foreign row; None if it is gone."""

@@ -17,6 +17,7 @@ from simhbase.stores.keys import after_prefix, after_read
 from simhbase.stores.redis.client import Argument, Client, damaged, packed, understanding, understood
 
 BATCH_ROWS = 10_000
+READ_AT_ONCE = 10_000  # rows by one call, whose answers have a limit together: 20 kB for each
 CHANGED_AT_ONCE = 10_000  # rows of one call, which the server answers nobody else during
 SETS_AT_ONCE = 5_000
 MEASURED_SETS = 512
@@ -36,8 +37,12 @@ class RedisRecords:
         self._name = 0 if table == "meta" else _NAME
         self._left: bytes | None = None  # a directory of what is left
 
-    @understanding("{self._table}:*")
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
+        parts = (keys[start : start + READ_AT_ONCE] for start in range(0, len(keys), READ_AT_ONCE))
+        return [cell for part in parts for cell in self._get(part)]
+
+    @understanding("{self._table}:*")
+    def _get(self, keys: Sequence[bytes]) -> list[Cell | None]:
         commands = list[bytes]()
         for key in keys:
             start = _escaped(key[self._name :]) + b"\0"
