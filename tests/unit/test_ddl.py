@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from simhbase.errors import SchemaDiffers, TablesMissing, UsageError
 from simhbase.stores.hbase import schema as ddl
-from simhbase.stores.hbase.schema import Attributes, Options, TableSpec
+from simhbase.stores.hbase.administration import _attributes, idl
+from simhbase.stores.hbase.schema import BLOOM_PREFIX, Attributes, Options, TableSpec
 
 SCHEMA = Path(__file__).parents[2] / "schema"
 
@@ -324,3 +325,13 @@ def test_the_files_in_schema_are_what_is_rendered(tmp_path):
     subprocess.run([sys.executable, "-m", "simhbase.stores.hbase.schema", str(tmp_path)], check=True)
     written = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert {path.name: path.read_text() for path in SCHEMA.glob("*.rb")} == written
+
+
+def test_a_gateway_puts_nothing_into_the_commands_that_are_shown():
+    """It had a time to live of a column family that was another command of the shell."""
+    configuration = {b"TTL": b"5'}; system('id'); #", BLOOM_PREFIX.encode(): b"5", b"\xff": b"\xff"}
+    for seconds, shown in ((50, {"TTL": "50"}), (None, {})):
+        column = idl.TColumnFamilyDescriptor(
+            name=b"d", timeToLive=seconds, configuration=configuration, attributes={b"IS_MOB": b"true"}
+        )
+        assert _attributes(column) == shown | {BLOOM_PREFIX: "5", "IS_MOB": "true", "\ufffd": "\ufffd"}

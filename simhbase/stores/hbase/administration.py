@@ -186,15 +186,20 @@ def _descriptor(table: TableSpec) -> Any:
 
 
 def _attributes(column: Any) -> Attributes:
+    """Those with a field are what that says: commands for the shell that are shown to users repeat them, and
+    a configuration may hold any text under their names."""
     found = {
         attribute: field.to_shell(value)
         for attribute, field in _FIELDS.items()
         if (value := getattr(column, field.name)) is not None
     }
     attributes = column.attributes or {}
-    others = {name: attributes[name.encode()] for name in _OTHERS if name.encode() in attributes}
-    configuration = {name.decode(): value for name, value in (column.configuration or {}).items()}
-    return found | {name: value.decode() for name, value in (others | configuration).items()}
+    others = {name.encode(): attributes[name.encode()] for name in _OTHERS if name.encode() in attributes}
+    told = {
+        name.decode(errors="replace"): value.decode(errors="replace")
+        for name, value in (others | (column.configuration or {})).items()
+    }
+    return found | {name: value for name, value in told.items() if name not in _FIELDS}
 
 
 @contextmanager
