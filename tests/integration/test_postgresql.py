@@ -248,6 +248,20 @@ def test_a_view_of_another_role_in_place_of_a_table_is_not_read(
     assert postgresql.sql("SELECT who FROM strange.ran") == []
 
 
+def test_tables_of_another_role_with_an_access_method_of_the_server_are_used(
+    postgresql: PostgreSQL, strange: str
+) -> None:
+    """Such as one that encrypts: it was taken for code of their owner, and only superusers make some."""
+    postgresql.sql("CREATE ACCESS METHOD encrypted TYPE TABLE HANDLER heap_tableam_handler")
+    postgresql.sql("ALTER TABLE strange.documents SET ACCESS METHOD encrypted")
+    try:
+        with open_index(strange) as index:
+            assert [match.id for match in index.find_fingerprints([5])[0].matches] == ["a"]
+    finally:
+        postgresql.sql("ALTER TABLE strange.documents SET ACCESS METHOD heap")
+        postgresql.sql("DROP ACCESS METHOD encrypted")
+
+
 def test_tables_of_another_role_and_what_this_one_has_put_beside_its_own_are_used(
     postgresql: PostgreSQL, strange: str, url: str
 ) -> None:

@@ -22,7 +22,8 @@ TAKEN = """ARRAY(
     SELECT name FROM unnest(%b::text[]) AS name WHERE to_regclass(name) IS NOT NULL
     UNION ALL SELECT name FROM unnest(%b::text[]) AS name WHERE to_regprocedure(name) IS NOT NULL)"""
 # Parameter: names of tables. What executes code of a table's owner with the rights of the role that reads or
-# writes it, of which simhbase makes nothing. Tables of this role and of superusers are trusted.
+# writes it, of which simhbase makes nothing. Tables of this role and of superusers are trusted, and so are
+# access methods, such as those that encrypt: only superusers make some.
 CODE = """ARRAY(
     SELECT name || ' of ' || rolname || CASE
         WHEN relkind <> 'r' THEN ' is no table'
@@ -43,7 +44,8 @@ CODE = """ARRAY(
             WHERE classid = 'pg_class'::regclass
                 AND objid IN (SELECT own.oid UNION SELECT indexrelid FROM pg_index WHERE indrelid = own.oid)
                 AND refclassid NOT IN (
-                    'pg_class'::regclass, 'pg_namespace'::regclass, 'pg_constraint'::regclass
+                    'pg_class'::regclass, 'pg_namespace'::regclass, 'pg_constraint'::regclass,
+                    'pg_am'::regclass
                 )
         )
     )

@@ -38,7 +38,7 @@ _LAYOUT = b"layout"  # row of meta: the layout of an index table that drawers ar
 _SCHEMAS = "SELECT 1 FROM pg_namespace WHERE nspname = %b::text"
 _OF_OTHERS = (
     "its owner's code would have the rights of this role. Name another schema= in the URL, remove it, or use "
-    "a role that may do nothing else"
+    "the role of its owner"
 )
 _NO_TIMES = np.empty(0, dtype=np.int64)
 
