@@ -72,6 +72,8 @@ class Service:
         self._listing = Calls(limits.listing_threads, limits.waiting, limits.seconds)
         # Of changes of the mute list at the same time one succeeds, and the others read all of it again.
         self._muting = Calls(1, limits.waiting, limits.seconds)
+        # It may read millions of rows, where texts were made for some drawers.
+        self._counting = Calls(1, limits.waiting, limits.seconds)
         self._checks = Calls(1, 1, READY_SECONDS)
         self.coding = Calls(1, limits.waiting, limits.seconds)  # of large requests and answers
         self._ready: tuple[float, asyncio.Task[None]] | None = None  # monotonic time of its start
@@ -107,6 +109,7 @@ class Service:
             self._grouping,
             self._listing,
             self._muting,
+            self._counting,
             self._checks,
             self.coding,
         ):
@@ -270,15 +273,30 @@ class Service:
 
     async def status(self) -> answers.Status:
         """Returns the store's profile and size."""
-        if self._counted is None or time.monotonic() - self._counted[0] > STATS_KEPT:
-            stats = await self._calls.run(Administrator(self._index).stats)
-            if not self._tells_operations:
-                stats = replace(stats, operations={})
-            self._counted = time.monotonic(), datetime.now(UTC), stats
-        _, at, stats = self._counted
+        counted = self._fresh()
+        if counted is None:
+            counted = await self._counting.run(self._count)
+        at, stats = counted
         parameters = self._index.profile.describe()
         access: Literal["write", "read"] = "read" if self._index.access == "read" else "write"
         return answers.Status(simhbase.__version__, parameters, access, stats, at)
+
+    def _fresh(self) -> tuple[datetime, Stats] | None:
+        """The size as it was counted a moment ago, and when."""
+        counted = self._counted
+        if counted is None or time.monotonic() - counted[0] > STATS_KEPT:
+            return None
+        return counted[1:]
+
+    def _count(self) -> tuple[datetime, Stats]:
+        if found := self._fresh():  # another request was before this one
+            return found
+        stats = Administrator(self._index).stats()
+        if not self._tells_operations:
+            stats = replace(stats, operations={})
+        at = datetime.now(UTC)
+        self._counted = time.monotonic(), at, stats
+        return at, stats
 
     async def healthz(self) -> answers.Alive:
         """Checks that the process answers."""
@@ -304,7 +322,8 @@ class Service:
             + self._comparing.pending
             + self._grouping.pending
             + self._listing.pending
-            + self._muting.pending,
+            + self._muting.pending
+            + self._counting.pending,
             "lookups_waiting": self._lookups.waiting,
             "oldest_claim_seconds": time.monotonic() - min(since) if since else 0.0,
         }

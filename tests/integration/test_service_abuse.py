@@ -28,7 +28,9 @@ from urllib.parse import quote
 import pytest
 
 import simhbase
+from simhbase.admin import Administrator
 from simhbase.index.reader import Reader
+from simhbase.model.statistics import Stats
 from simhbase.model.stored import StoredPage
 from simhbase.online.asked import StoredRequest
 from simhbase.online.connection import PIPELINED
@@ -1147,6 +1149,29 @@ def test_pages_of_documents_are_read_by_few_threads() -> None:
         patch.setattr(index, "stored_page", stored_page)
         asyncio.run(ask(OnlineService(index, Settings("memory:"), ServiceMetrics())))
     assert most == 2
+
+
+def test_a_store_is_counted_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where texts had been made to fill drawers, each of 1,000 requests for the status read millions of rows,
+    16 at a time."""
+    counted = 0
+    stats = Administrator.stats
+
+    def slowly(administrator: Administrator) -> Stats:
+        nonlocal counted
+        counted += 1
+        time.sleep(0.05)
+        return stats(administrator)
+
+    async def ask(service: OnlineService) -> None:
+        async with service.lifespan(None):
+            found = await asyncio.gather(*(service.status() for _ in range(20)))
+            assert len({each.counted_at for each in found}) == 1
+
+    monkeypatch.setattr(Administrator, "stats", slowly)
+    index = simhbase.open("memory:", create="default")
+    asyncio.run(ask(OnlineService(index, Settings("memory:"), ServiceMetrics())))
+    assert counted == 1
 
 
 def seconds_of_processor(service: Service) -> float:
