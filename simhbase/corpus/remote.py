@@ -28,7 +28,7 @@ from simhbase.corpus.paths import (
 )
 from simhbase.corpus.record import Format, Source, SourceReject
 from simhbase.corpus.redirects import Redirects
-from simhbase.model.urls import redacted, secrets_in, without, without_passwords
+from simhbase.model.urls import cause_without, redacted, secrets_in, without, without_passwords
 from simhbase.text.html import links
 
 STREAM_BYTES = 4 << 20  # per request for a file that is read sequentially
@@ -77,7 +77,7 @@ def expand_url(given: str, file_format: Format | None, *, follow_links: bool = F
         yield from place.expand(file_format)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)  # which would show passwords
 class RemoteFile:
     """A file of an fsspec file system. listed: its entry in a listing; secrets: of the URL that was given."""
 
@@ -194,7 +194,7 @@ class _File(io.RawIOBase):
         super().close()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)  # which would show passwords
 class _Place:
     """A path of a file system. prefix: of its URLs; secrets: of the URL that was given."""
 
@@ -440,7 +440,7 @@ def _failing_clearly(secrets: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise OSError(EIO, _said(error, secrets)) from error
+        raise OSError(EIO, _said(error, secrets)) from cause_without(error, secrets)
 
 
 def _said(error: Exception, secrets: Sequence[str]) -> str:

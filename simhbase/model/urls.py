@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import traceback
 from base64 import b64encode
 from collections.abc import Iterable
 from urllib.parse import unquote
@@ -113,6 +114,14 @@ def without(said: str, secrets: Iterable[str]) -> str:
         if len(secret) >= SHORTEST:
             said = said.replace(secret, "...")
     return said
+
+
+def cause_without(error: BaseException, secrets: Iterable[str]) -> BaseException | None:
+    """An error as the cause of another one; None if it, or one behind it, has a secret, as tracebacks show
+    all of them."""
+    looked_for = [secret for secret in secrets if len(secret) >= SHORTEST]
+    shown = "".join(traceback.format_exception(error)) if looked_for else ""
+    return None if any(secret in shown for secret in looked_for) else error
 
 
 def _without_given(text: str) -> str:

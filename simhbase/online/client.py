@@ -47,7 +47,7 @@ from simhbase.model.frames import (
 )
 from simhbase.model.moment import at, milliseconds, milliseconds_to_come, now
 from simhbase.model.stored import Muted, StoredDocument, StoredPage
-from simhbase.model.urls import redacted, refuse_secret, without
+from simhbase.model.urls import cause_without, redacted, refuse_secret, without
 from simhbase.model.values import (
     AddReport,
     Claim,
@@ -406,7 +406,7 @@ class Client:
                 problem: Exception = StoreUnreachable(
                     f"{self.url} does not answer: {reason}. Is the service running?"
                 )
-                problem.__cause__ = error
+                problem.__cause__ = cause_without(error, [self._token])
             else:
                 if answer.status == HTTPStatus.OK:  # that of all answers: another one may be of a part
                     return self._value(answer, kind)
@@ -482,7 +482,8 @@ class Client:
         try:
             return wire.decode(answer.body, kind)
         except BadInput as error:
-            raise PermanentError(f"{self._no_service}: {self._said(str(error))}") from error
+            cause = cause_without(error, [self._token])
+            raise PermanentError(f"{self._no_service}: {self._said(str(error))}") from cause
 
     def _each(self, several: Sequence[T], number: int) -> Sequence[T]:
         """The answers to that many texts or documents. Raises PermanentError for more or fewer."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, StoreUnreachable
+from simhbase.model.urls import cause_without
 from simhbase.stores.attempts import Attempts, Outage
 
 T = TypeVar("T")
@@ -53,6 +54,10 @@ class Pool(ABC, Generic[C]):
     @abstractmethod
     def _translate(self, error: Exception, doing: str) -> SimhbaseError:
         """The error of simhbase for one of `raised`. doing: what was done, and where."""
+
+    def _secrets(self, error: Exception) -> Iterable[str]:
+        """What a server was given, and may repeat in an error."""
+        return ()
 
     def _resumed(self, connection: C) -> C:
         """A connection that was idle, ready for use; it is closed where this fails."""
@@ -125,7 +130,8 @@ class Pool(ABC, Generic[C]):
         try:
             yield
         except self.raised as error:
-            raise self._translate(error, f"{doing} {self._url}") from error
+            cause = cause_without(error, self._secrets(error))
+            raise self._translate(error, f"{doing} {self._url}") from cause
 
     def _take(self, doing: str) -> C:
         if not self._free.acquire(timeout=self._timeout):

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -410,6 +411,7 @@ def test_a_server_that_repeats_the_token_does_not_show_it(
         client.status()
     assert "Bearer ..." in str(failed.value)
     assert "5ec4e7" not in str(failed.value)
+    assert "5ec4e7" not in "".join(traceback.format_exception(failed.value))
 
 
 @pytest.mark.parametrize("head", ["Content-Length: 1000000", "Connection: close"])

@@ -469,6 +469,12 @@ def test_a_server_that_repeats_a_password_does_not_show_it(hostile, below):
         assert secret not in f"{found}"
 
 
+def test_a_file_of_a_server_holds_its_password_unseen():
+    """Programs that report errors show what variables held."""
+    (found,) = remote.expand_url("http://user:hunter@127.0.0.1:1/x.jsonl", None)
+    assert "hunter" not in repr(found)
+
+
 NEARER = ["127.0.0.1", "localhost", "0.0.0.0"]
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from time import monotonic, process_time, sleep
+from traceback import format_exception
 
 import pytest
 
@@ -304,16 +305,34 @@ def test_a_password_that_a_postgresql_repeats_behind_the_login_is_not_shown(monk
     greeted = b"".join([*welcome, of_postgresql(b"K", bytes(8)), ready])
     port = refusing(answer, of_postgresql(b"R", (3).to_bytes(4)), greeted)
     monkeypatch.setenv("PGPASSWORD", "hunter")
-    with pytest.raises(StoreFailed, match=r"nothing for \.\.\.: of \.\.\.\. Drop these first"):
+    with pytest.raises(StoreFailed, match=r"nothing for \.\.\.: of \.\.\.\. Drop these first") as caught:
         open_store(f"postgresql://u@127.0.0.1:{port}/d?sslmode=disable&gssencmode=disable&timeout=1", "read")
+    assert "hunter" not in "".join(format_exception(caught.value))
 
 
 def test_a_password_that_a_redis_repeats_is_not_shown(monkeypatch):
     """As one does in which AUTH is renamed."""
     port = refusing(lambda sent: b"-ERR unknown command 'AUTH', with args: '%s'\r\n" % sent.split()[-1])
     monkeypatch.setenv("REDISCLI_AUTH", "hunter")
-    with pytest.raises(SimhbaseError, match=r"unknown command 'AUTH', with args: '\.\.\.'"):
+    with pytest.raises(SimhbaseError, match=r"unknown command 'AUTH', with args: '\.\.\.'") as caught:
         open_store(f"redis://127.0.0.1:{port}?timeout=1", "read")
+    assert "hunter" not in "".join(format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"-ERR hunter may not\r\n" * 3, r"ERR \.\.\. may not"),
+        (b"*2\r\n$1\r\n1\r\n$1\r\n1\r\n:1\r\n*2\r\n$6\r\nhunter\r\n$1\r\n1\r\n", r"base 10: b'\.\.\.'"),
+    ],
+    ids=["an error", "a number"],
+)
+def test_a_password_that_a_redis_repeats_behind_the_login_is_not_shown(monkeypatch, answer, said):
+    port = refusing(lambda _: answer, b"+OK\r\n", b"+OK\r\n")
+    monkeypatch.setenv("REDISCLI_AUTH", "hunter")
+    with pytest.raises(StoreFailed, match=said) as caught:
+        open_store(f"redis://127.0.0.1:{port}?timeout=1", "read")
+    assert "hunter" not in "".join(format_exception(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Self, TypeVar
 
@@ -225,7 +225,11 @@ class Client(Pool[Connection]):
 
     def _translate(self, error: Exception, doing: str) -> SimhbaseError:
         assert isinstance(error, psycopg.Error)
-        return translated(error, doing, self.address, self._passwords)
+        return translated(error, doing, self.address, self._secrets(error))
+
+    def _secrets(self, error: Exception) -> Iterable[str]:
+        connecting = error.pgconn if isinstance(error, psycopg.Error) else None
+        return self._passwords if connecting is None else {*self._passwords, password_of(connecting)}
 
 
 def settings(address: Address, access: Access, process: int) -> str:

@@ -83,8 +83,6 @@ _REMEDIES: Mapping[str, tuple[type[SimhbaseError], str]] = {
 def translated(error: psycopg.Error, doing: str, address: Address, passwords: Iterable[str]) -> SimhbaseError:
     """The error of simhbase for one of psycopg. doing: what was done, and where; passwords: those that the
     server was given."""
-    if error.pgconn is not None:  # of connecting
-        passwords = [*passwords, password_of(error.pgconn)]
     said = error.diag.message_primary or str(error) or type(error).__name__
     said = " ".join(without(said, passwords).split())
     if _PER_STATEMENT in said:

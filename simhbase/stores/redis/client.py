@@ -11,7 +11,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, wraps
 from hashlib import sha1
@@ -32,7 +32,7 @@ from simhbase.errors import (
     TablesMissing,
     UsageError,
 )
-from simhbase.model.urls import without
+from simhbase.model.urls import cause_without, without
 from simhbase.process.plain_files import open_plain
 from simhbase.stores.pool import Pool
 from simhbase.stores.redis.url import Address
@@ -128,11 +128,7 @@ class Connection:
             raise UsageError(f"{address.url} names a user: give the password by {PASSWORD}")
         if address.database:
             commands.append(("SELECT", address.database))
-        for error in self.ask(b"".join(packed(*command) for command in commands), len(commands)):
-            if isinstance(error, hiredis.ReplyError):
-                # One that knows no AUTH, as it was renamed, repeats what it was given.
-                told = os.fsdecode(password or b"")
-                raise hiredis.ReplyError(without(str(error), [told]))
+        _sound(self.ask(b"".join(packed(*command) for command in commands), len(commands)))
         self.ask(packed("CLIENT", "SETNAME", self.name), 1)  # which a user may not be allowed to
 
     @cached_property
@@ -391,6 +387,9 @@ class Client(Pool[Connection]):
     def _translate(self, error: Exception, doing: str) -> SimhbaseError:
         return translated(error, doing)
 
+    def _secrets(self, error: Exception) -> Iterable[str]:
+        return given_secrets()
+
 
 class ScanEnd:
     """Notices a scan of the server that comes to no end, as its cursors come again. Those of sound servers do
@@ -459,9 +458,15 @@ def _run(
     return _answer(connection, f"EVAL{kind}", script.text, *rest)
 
 
+def given_secrets() -> list[str]:
+    """What servers are given that is secret, and may repeat: one that knows no AUTH, as it was renamed, shows
+    what it does not know."""
+    return [os.fsdecode(os.environb.get(PASSWORD.encode(), b""))]
+
+
 def translated(error: Exception, doing: str) -> SimhbaseError:
     """The error of simhbase for one of a socket, of TLS or of the server. doing: what was done, and where."""
-    said = " ".join(str(error).split()) or type(error).__name__
+    said = " ".join(without(str(error), given_secrets()).split()) or type(error).__name__
     if isinstance(error, ssl.SSLCertVerificationError):
         return StoreFailed(f"{doing}: {said}. Give the authority's certificate by ca=FILE in the URL")
     if isinstance(error, FileNotFoundError | PermissionError):
@@ -499,7 +504,7 @@ def understood(client: Client, key: str) -> Iterator[None]:
     except BadInput:  # of those who ask
         raise
     except _MISUNDERSTOOD as error:
-        raise _foreign(client, key, error) from error
+        raise _foreign(client, key, error) from cause_without(error, given_secrets())
 
 
 def understanding(key: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -514,7 +519,8 @@ def understanding(key: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 raise
             except _MISUNDERSTOOD as error:
                 reading: Any = arguments[0]
-                raise _foreign(reading._client, key.format(self=reading), error) from error
+                foreign = _foreign(reading._client, key.format(self=reading), error)
+                raise foreign from cause_without(error, given_secrets())
 
         return checked
 
@@ -522,9 +528,10 @@ def understanding(key: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 
 def _foreign(client: Client, key: str, error: Exception) -> StoreFailed:
+    said = without(str(error), given_secrets())
     return StoreFailed(
         f"reading {client.key(key).decode()} of {client.url}: simhbase did not write what is there "
-        f"({type(error).__name__}: {error}). Others wrote to these keys, or the server is no Redis: "
+        f"({type(error).__name__}: {said}). Others wrote to these keys, or the server is no Redis: "
         "restore its data, or use another prefix"
     )
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import SimhbaseError, StoreFailed, StoreUnreachable, TablesMissing
+from simhbase.model.urls import without
 from simhbase.stores.atomic import ServerStore
 from simhbase.stores.base import (
     FINGERPRINT_BYTES,
@@ -23,7 +24,14 @@ from simhbase.stores.base import (
     listed_by,
     now,
 )
-from simhbase.stores.redis.client import Client, cluster_refused, packed, scanned, understanding
+from simhbase.stores.redis.client import (
+    Client,
+    cluster_refused,
+    given_secrets,
+    packed,
+    scanned,
+    understanding,
+)
 from simhbase.stores.redis.drawers import RedisDrawers, name_of, packed_rows
 from simhbase.stores.redis.records import RedisRecords, suffixed_rows, table_changes
 from simhbase.stores.redis.url import parse
@@ -119,7 +127,8 @@ class RedisStore(ServerStore[RedisRecords]):
             if "NOPERM" in str(error):
                 return {}
             raise
-        lines = (line.partition(":") for line in text.decode(errors="replace").splitlines())
+        said = without(text.decode(errors="replace"), given_secrets())
+        lines = (line.partition(":") for line in said.splitlines())
         return {name: value for name, _, value in lines}
 
     def create(self, *, counts: bool) -> None:
