@@ -3,7 +3,7 @@
 import os
 import socket
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Thread
 from time import monotonic, process_time, sleep
@@ -19,6 +19,7 @@ from simhbase.stores.postgresql import url as postgresql
 from simhbase.stores.redis import client
 from simhbase.stores.redis import url as redis
 from simhbase.stores.redis.client import encrypted
+from tests.command_line import run_alone
 
 SECRETS = [
     "me:secret@host/0",
@@ -333,6 +334,26 @@ def test_a_password_that_a_redis_repeats_behind_the_login_is_not_shown(monkeypat
     with pytest.raises(StoreFailed, match=said) as caught:
         open_store(f"redis://127.0.0.1:{port}?timeout=1", "read")
     assert "hunter" not in "".join(format_exception(caught.value))
+
+
+def test_a_terminal_is_not_given_what_a_server_says_as_it_is(tmp_path):
+    """It obeyed what a warning of a server that was waited for held."""
+    connections = list[socket.socket]()
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while connections.append(listener.accept()[0]) is None:
+                    connections[-1].sendall(b"-LOADING \x1b]0;obeyed\x07\r\n" * 100)
+
+        Thread(target=serve, daemon=True).start()
+        url = f"redis://127.0.0.1:{listener.getsockname()[1]}?timeout=5"
+        done = run_alone("stats", "--store", url, cwd=tmp_path)
+    assert done.returncode == 11
+    waiting, error = done.stderr.decode().splitlines()
+    assert waiting.startswith("waiting for opening redis://")
+    assert r"LOADING \x1b]0;obeyed\x07" in waiting
+    assert r"LOADING \x1b]0;obeyed\x07" in error
 
 
 @pytest.mark.parametrize(
