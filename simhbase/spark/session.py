@@ -13,8 +13,9 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 # Of a session on this machine: Spark would listen on all its addresses, and whoever can connect sees the
 # pages of its job, and ends it by one request. Other users of the machine can connect, too, and Spark takes
 # Java objects from who has no secret: it makes up one for itself.
+_ASKS = "spark.authenticate"
 _LOCAL = {
-    "spark.authenticate": "true",
+    _ASKS: "true",
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -61,7 +62,10 @@ def session_of(
     if master is not None:
         builder = builder.master(master)
     is_local = master.startswith("local") if master else _SET_UP.isdisjoint(os.environ)
-    own = _LOCAL if is_local and "spark.master" not in settings else {}
+    own = dict(_LOCAL) if is_local and "spark.master" not in settings else {}
+    if master and master.startswith("local-cluster"):
+        # Its processes need a secret that is given, as a property, which lists of processes show.
+        own.pop(_ASKS, None)
     for key, value in {**own, **settings}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

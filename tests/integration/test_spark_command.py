@@ -241,6 +241,18 @@ def test_a_session_on_this_machine_listens_on_it_alone(master, tmp_path):
     assert asked.startswith("http://127.0.0.1:")
 
 
+def test_a_session_of_several_processes_on_this_machine_begins(tmp_path):
+    """It was asked for a secret that nobody had given."""
+    program = """if True:
+        from simhbase.spark.session import session_of
+        with session_of("several", "local-cluster[1,1,1024]", {}, "OFF") as session:
+            print(session.range(10).repartition(2).count())"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, cwd=tmp_path, text=True
+    )
+    assert done.stdout == "10\n", done.stderr
+
+
 @pytest.mark.parametrize("option", ["inputs", "unique"])
 def test_passwords_in_uris_are_not_shown(spark, corpus, option):
     for uri in (
