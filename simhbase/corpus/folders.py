@@ -129,8 +129,7 @@ class Walk:
 
     def _real(self, path: Path) -> Path:
         """The path with links resolved."""
-        # Of a path that is too long for the system, only os.path raises nothing.
-        if os.path.islink(path) or path.name in ("", ".."):  # noqa: PTH114
+        if os.path.islink(path) or path.name in ("", ".."):  # noqa: PTH114  # raises nothing for long paths
             return resolved(path)
         if self._last is None or self._last[0] != path.parent:
             self._last = path.parent, resolved(path.parent)

@@ -68,9 +68,10 @@ def expand_url(given: str, file_format: Format | None, *, follow_links: bool = F
     On the web, a URL ending in a slash is a folder, if the server lists it with links. SourceRejects also
     report failed listings.
     """
+    secrets = secrets_in(given)
     try:
-        with _failing_clearly(secrets_in(given)):
-            place = _Place.of(given, follow_links=follow_links)
+        with _failing_clearly(secrets):
+            place = _Place.of(given, secrets, follow_links=follow_links)
     except OSError as error:
         yield SourceReject(public_name(given), None, None, f"it cannot be opened: {error.strerror}")
     else:
@@ -207,7 +208,7 @@ class _Place:
     secrets: Sequence[str] = ()
 
     @classmethod
-    def of(cls, given: str, *, follow_links: bool) -> _Place:
+    def of(cls, given: str, secrets: Sequence[str], *, follow_links: bool) -> _Place:
         """Raises the file system's errors, and OSError if a package is missing."""
         scheme = given.partition("://")[0]
         if _INSIDE in given:
@@ -230,7 +231,7 @@ class _Place:
         inner = path.lstrip("/")
         before = given.rpartition(inner)[0] if inner else given
         prefix = before if "://" in before else f"{scheme}://"
-        return cls(system, path, prefix, follow_links, Unread(), secrets=secrets_in(given))
+        return cls(system, path, prefix, follow_links, Unread(), secrets=secrets)
 
     @property
     def _is_on_web(self) -> bool:

@@ -369,8 +369,8 @@ class Index(AbstractContextManager["Index"]):
         is_given_up: threading.Event | None = None,
     ) -> Future[Claimed]:
         """Start `claim_many` without waiting for others; returns a future, whose result has the answers as
-        `claims`. source: on whose behalf; sources take turns. is_given_up: set when nobody waits any more,
-        so that what has not begun is not done."""
+        `claims`. source: on whose behalf; sources take turns. is_given_up: set it when the caller has gone,
+        and what has not begun is left out."""
         rows = list(document_rows(documents))
         request = self._claim_request(rows, timeout, source, mode, is_given_up)
         with self.same_tables():

@@ -31,8 +31,9 @@ _PLAIN = _FINGERPRINT + 1 + CHECKSUM_BYTES  # size of a document's value without
 
 @dataclass
 class Sum:
-    # The types of NumPy take a partial call for one that makes floats.
-    _buckets: NDArray[np.uint64] = field(default_factory=partial(np.zeros, 1 << BUCKETS, np.uint64))  # type: ignore[arg-type]
+    _buckets: NDArray[np.uint64] = field(
+        default_factory=partial(np.zeros, 1 << BUCKETS, np.uint64)  # type: ignore[arg-type]  # taken for floats
+    )
 
     def change(self, how: np.ufunc, hashes: NDArray[np.uint64]) -> None:
         """Add hashes (np.add), or take them off (np.subtract)."""

@@ -351,7 +351,8 @@ class Service:
 
     @contextmanager
     def _claiming(self) -> Iterator[threading.Event]:
-        """Wraps a running claim. The event is set when nobody waits for it any more. Raises Overloaded."""
+        """Wraps a running claim. The event is set at its end, as when the client has gone. Raises
+        Overloaded."""
         caller, claim = source.get(), threading.Event()
         if not self._claiming_shares.take(caller, 1):
             raise Overloaded(f"{len(self._claims_since):,} claims are running, the maximum: try again later")

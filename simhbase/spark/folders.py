@@ -116,7 +116,7 @@ class Outputs:
 
     def _found(self, place: str) -> tuple[Any, Any]:
         context = self.session.sparkContext
-        path = context._jvm.org.apache.hadoop.fs.Path(place)  # type: ignore[union-attr]
+        path = context._jvm.org.apache.hadoop.fs.Path(place)  # type: ignore[union-attr]  # it has begun
         return path.getFileSystem(context._jsc.hadoopConfiguration()), path
 
     def _full(self, place: str) -> str:

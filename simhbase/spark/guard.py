@@ -20,7 +20,7 @@ TEXT = "the quick brown fox jumps over the lazy dog"
 def guarded(work: Work) -> Work:
     """A function of tasks that first checks their executor; one that joins later is checked, too. It fails
     with a RuntimeError, which `raised_clearly` turns into a SimhbaseError."""
-    payload: bytes = cloudpickle.dumps(work)  # type: ignore[attr-defined, no-untyped-call]
+    payload: bytes = cloudpickle.dumps(work)  # type: ignore[attr-defined, no-untyped-call]  # of PySpark
     return checking(payload, version("simhbase"), platform.machine(), TEXT, _digest())
 
 
@@ -52,7 +52,7 @@ def checking(payload: bytes, wanted: str, machine: str, text: str, digest: list[
         if here != machine:
             how = f": its processor is {here}, the driver's {machine}. Send simhbase for {here}"
         try:
-            import simhbase  # noqa: F401
+            import simhbase  # noqa: F401  # to see whether it is there
         except ImportError as error:
             raise RuntimeError(f"{where} has no simhbase ({error}){how}") from None
         if (found := version("simhbase")) != wanted:

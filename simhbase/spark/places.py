@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd  # type: ignore[import-untyped]  # it has no types
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
@@ -135,7 +135,7 @@ def among(held: Places | Hashes, df: DataFrame, column: Column) -> Column:
         return pd.Series(sent.value.contain(some.to_numpy()))
 
     # PySpark types what is called by a function's annotations, which mypy cannot follow.
-    found: Column = pandas_udf(contained, "boolean")(column)  # type: ignore[call-overload]
+    found: Column = pandas_udf(contained, "boolean")(column)  # type: ignore[call-overload]  # of PySpark
     return found
 
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 
 PARTITIONS = "spark.sql.shuffle.partitions"
-# Of a session on this machine: Spark would listen on all its addresses, and whoever can connect sees the
-# pages of its job, and ends it by one request. Other users of the machine can connect, too, and Spark takes
-# Java objects from who has no secret: it makes up one for itself.
+# For a session on this machine. By default Spark listens on all addresses, and anybody who connects can read
+# its web pages and end its jobs. Other users of the machine can connect in any case, and without
+# authentication Spark accepts Java objects from them; it makes up the secret itself.
 _ASKS = "spark.authenticate"
 _LOCAL = {
     _ASKS: "true",

@@ -65,7 +65,7 @@ class Strings:
 
     def to_list(self) -> list[bytes]:
         if self.size:
-            return np.frombuffer(self.content, np.dtype((np.void, self.size))).tolist()  # type: ignore[no-any-return]
+            return np.frombuffer(self.content, np.dtype((np.void, self.size))).tolist()  # type: ignore[no-any-return]  # void is bytes
         content = self.content.tobytes()
         return [content[start:end] for start, end in pairwise([0, *np.cumsum(self.lengths).tolist()])]
 

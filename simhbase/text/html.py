@@ -51,7 +51,7 @@ _STATED = re.compile(
     rb"""|^\s*+<\?xml\s[^>]*?\bencoding\s*+=\s*+["'](?P<xml>[\w.:-]+)""",
     re.IGNORECASE,
 )
-_LEAST_ZEROS = 8  # of so many bytes of markup in UTF-16 one at least is zero
+_LEAST_ZEROS = 8  # in UTF-16, where each ASCII character has a zero byte, markup has one in 8 bytes or more
 _HIDDEN = '[style*="visibility"]'
 _MISSING = "pages are read by resiliparse and fastwarc, which are not installed: pip install 'simhbase[web]'"
 REPLACEMENT = "\ufffd"  # in place of bytes that an encoding does not have

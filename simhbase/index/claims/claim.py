@@ -375,7 +375,7 @@ def claim_of(
 class BatchClaimer(Claimer):
     """Claims in a store that many processes write. One thread takes those that share batches: two batches at
     once would be smaller, and cost twice as much a claim. Another takes calls of many, for which few would
-    wait too long. What is annotated waits for nobody's claims."""
+    wait too long. Texts to annotate do not wait for claims."""
 
     def __init__(self, context: ClaimContext) -> None:
         self._context = context

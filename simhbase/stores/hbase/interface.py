@@ -35,7 +35,7 @@ thrift2: Any = thriftpy2.load(str(Path(__file__).with_name("thrift2.thrift")), "
 class RetryingIOError(IOError):  # type: ignore[misc]  # it has no types
     """An error that states whether a retry may succeed."""
 
-    thrift_spec = {**IOError.thrift_spec, 2: (TType.BOOL, "canRetry", False)}  # noqa: RUF012  # as it is there
+    thrift_spec = {**IOError.thrift_spec, 2: (TType.BOOL, "canRetry", False)}  # noqa: RUF012  # as thriftpy2 has it  # as it is there
     canRetry = False  # noqa: N815  # as it is there
 
 

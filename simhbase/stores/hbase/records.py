@@ -33,7 +33,8 @@ PAGE_ROWS = 2_000
 # tags and sketches of 16 kB at most, and beside them claims that are not decided, which are as large.
 AT_ONCE, CELLS_AT_ONCE = 1_200, 500
 MOST_REFUSED = 10  # changes of a cell that holds what is expected there
-# The same for values of up to a megabyte, and of notes of loads up to the 10 MiB that HBase takes.
+# The same for rows of meta: most values have less than a megabyte, but a note of a load may have 10 MiB, the
+# most that HBase stores.
 META_ROWS, META_AT_ONCE = 20, 3
 PUT_BYTES = 1 << 20
 

@@ -98,6 +98,7 @@ class Scans(Generic[P]):
             for first in range(0, page.rows, at_once)
         ]
         *found, _ = yield [*asked, close_scanner(scanner)]
+        # Of the index one answer holds a page, in a form of its own.
         return self.kind.converted(found[0] if len(found) == 1 else list(chain.from_iterable(found)))
 
     def _unexpected(self, operation: Operation, pages: Sequence[Page]) -> bytes | None:
