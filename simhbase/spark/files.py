@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, fields
 from glob import has_magic
@@ -30,7 +30,7 @@ from simhbase.corpus.reading import extracted
 from simhbase.corpus.record import Format, InputOptions, Raw, Record, Reject, too_long
 from simhbase.corpus.remote import public_name
 from simhbase.deduplication.representative import Preference
-from simhbase.errors import UsageError
+from simhbase.errors import BadInput, UsageError
 from simhbase.model.urls import redacted
 from simhbase.process.machine import usable_threads
 from simhbase.spark.dedup import ORDER, WORDS, InputRows
@@ -47,6 +47,7 @@ _SET_BY_JOBS = ("format", "value_field", "whole_rows")
 PLACE, VALUE, ROW = "__simhbase_order", "value", "row"
 _LINES = f"id binary, text binary, {VALUE} string, {ROW} binary, {PROBLEM} string, {PLACE} long"
 _PATH, _BEGIN = "path", "begin"
+_PACKED = (".gz", ".bz2", ".zst", ".deflate", ".lz4", ".snappy")  # by these endings Spark unpacks files
 _TOO_MANY = f"more than {MOST_ON_LINE} JSON objects on one line: write one a line (jq -c . does it)"
 
 
@@ -115,7 +116,9 @@ class Files:
             if is_given and option.name not in (*_SET_BY_JOBS, *_OPTIONS[self.format]):
                 raise UsageError(f"has no effect on {self.format} on Spark", parameter=option.name)
         if self.format == "parquet":
-            df = self._table(_reader(session).parquet(*self.given))
+            # Spark takes the columns of one file for those of all, and drops others without a word.
+            reader = _reader(session).option("mergeSchema", "true")
+            df = self._table(reader.parquet(*self.given))
             order = [F.col(PLACE).alias(ORDER)]
             document, text = id_of(df, options.id_field), text_of(df, options.text_field)
             return InputRows(df, document, text, order, is_placed=True)
@@ -149,10 +152,22 @@ class Files:
         for block, start, count in sorted(map(tuple, sizes)):
             begins[block, start] = before.get(block, 0)
             before[block] = begins[block, start] + count
+        self._require_whole(df.sparkSession, set(map(_plain, before)))
         sources = dict(zip(self.uris, enumerate(self.names), strict=True))
         work = _LineParser(options, {each: sources[_plain(each)] for each in before}, begins, count_field)
         lines = df.select(F.col("value").cast("binary").alias("line"), path, begin)
         return lines.mapInArrow(guarded(work), _LINES)
+
+    def _require_whole(self, session: SparkSession, read: Set[str]) -> None:
+        """Raises BadInput for a packed file without a byte. read: files with lines."""
+        context = session.sparkContext
+        for uri, name in zip(self.uris, self.names, strict=True):
+            if uri in read or not uri.endswith(_PACKED):
+                continue
+            path = context._jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]  # it has begun
+            files = path.getFileSystem(context._jsc.hadoopConfiguration())
+            if files.getFileStatus(path).getLen() == 0:
+                raise BadInput(f"{name} is empty, which no packed file is: it was cut short")
 
 
 @dataclass(frozen=True)

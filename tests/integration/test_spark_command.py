@@ -14,6 +14,7 @@ from contextlib import chdir
 from dataclasses import asdict
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Observation
@@ -320,6 +321,34 @@ def test_damaged_files_are_an_error_whatever_the_session_does(spark, tmp_path, c
     for name in ("b.jsonl.gz", "b.parquet"):
         with pytest.raises(SimhbaseError):
             dedup_files(session, [str(tmp_path / name)])
+
+
+def test_a_packed_file_without_a_byte_was_cut_short(spark, tmp_path, corpus):
+    """Beside others it was left out without a word. One of no lines, and an empty one that is not packed, are
+    sound."""
+    (corpus / "d.jsonl.gz").write_bytes(gzip.compress(b""))
+    (corpus / "e.jsonl").touch()
+    dedup_files(spark, [str(corpus)])
+    (corpus / "f 1%.jsonl.gz").touch()
+    with pytest.raises(
+        BadInput, match=r"f 1%\.jsonl\.gz is empty, which no packed file is: it was cut short"
+    ):
+        dedup_files(spark, [str(corpus)])
+
+
+def test_columns_that_some_files_of_parquet_lack_are_kept(spark, tmp_path):
+    """Those of the file that Spark took for an example were those of all."""
+    (tmp_path / "in").mkdir()
+    for name, more in (("a", {}), ("b", {"extra": ["x"]}), ("c", {"other": [1]})):
+        text = f"a text of the file {name * 9} and of no other {name * 7}"
+        pq.write_table(pa.table({"id": [name], "text": [text], **more}), tmp_path / f"in/{name}.parquet")
+    dedup_files(spark, [str(tmp_path / "in")], unique=str(tmp_path / "unique"))
+    rows = pq.read_table(tmp_path / "unique").sort_by("id").to_pylist()
+    assert [(row["id"], row["extra"], row["other"]) for row in rows] == [
+        ("a", None, None),
+        ("b", "x", None),
+        ("c", None, 1),
+    ]
 
 
 def test_commands_have_a_session_with_the_settings_of_the_one_given_and_plans_of_their_own(spark, tmp_path):
