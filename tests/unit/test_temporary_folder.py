@@ -36,13 +36,13 @@ def test_what_is_no_folder_of_this_user_is_left_alone_and_waited_for_by_nobody(t
     """A pipe whose name another user has chosen held the process for ever."""
     target = top / "kept"
     target.mkdir()
-    os.mkfifo(top / "simhbase-test-pipe")
-    (top / "simhbase-test-link").symlink_to(target)
-    (top / "simhbase-test-file").touch()
+    os.mkfifo(top / f"simhbase-test-{1:032x}")
+    (top / f"simhbase-test-{2:032x}").symlink_to(target)
+    (top / f"simhbase-test-{3:032x}").touch()
     before = set(top.iterdir())
     TemporaryFolder("test").remove()
     assert set(top.iterdir()) == before
-    abandoned = top / "simhbase-test-abandoned"
+    abandoned = top / f"simhbase-test-{4:032x}"
     abandoned.mkdir()
     with monkeypatch.context() as another_user:
         another_user.setattr(os, "geteuid", lambda: os.getuid() + 1)
@@ -50,6 +50,15 @@ def test_what_is_no_folder_of_this_user_is_left_alone_and_waited_for_by_nobody(t
     assert abandoned.exists()
     TemporaryFolder("test").remove()
     assert set(top.iterdir()) == before
+
+
+def test_a_folder_that_a_user_has_named_alike_stays(top):
+    """A copy named simhbase-copy-monday was removed by the next one beside it."""
+    own = [top / f"simhbase-test-{name}" for name in ("monday", "20261201", f"{0:016x}", f"{0:032x}-")]
+    for folder in own:
+        folder.mkdir()
+    TemporaryFolder("test").remove()
+    assert sorted(top.iterdir()) == sorted(own)
 
 
 def test_a_folder_that_another_process_removes_before_it_is_locked_is_made_again(top, monkeypatch):

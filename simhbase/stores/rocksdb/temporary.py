@@ -11,6 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 from tempfile import gettempdir
 
+_RANDOM_BYTES = 16  # of a name: users give their folders other ones, such as simhbase-copy-monday
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # opening a pipe of that name would wait
 
 
@@ -24,7 +25,7 @@ class TemporaryFolder:
 
     def __init__(self, kind: str, top: Path | None = None) -> None:
         top, prefix = top or Path(gettempdir()), f"simhbase-{kind}-"
-        for folder in top.glob(f"{prefix}*"):
+        for folder in top.glob(prefix + "[0-9a-f]" * (2 * _RANDOM_BYTES)):
             with suppress(OSError):  # it is in use, no folder, of another user, or gone
                 lock = os.open(folder, _FOLDER)
                 try:
@@ -34,7 +35,7 @@ class TemporaryFolder:
                 finally:
                     os.close(lock)
         while True:
-            self.path = top / f"{prefix}{token_hex(8)}"
+            self.path = top / f"{prefix}{token_hex(_RANDOM_BYTES)}"
             locks: list[int] = []
             # Before the folder is made: after an interrupt between the two it would stay.
             self.remove = weakref.finalize(self, _remove, self.path, locks, os.getpid())
