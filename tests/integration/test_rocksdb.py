@@ -1,5 +1,6 @@
 """What holds for rocksdb:PATH beyond the contract: who may open it, what readers see, what failures say."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,10 +28,11 @@ from simhbase.index import open_index
 from simhbase.profile.profile import Profile
 from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.base import Access, Changes, RecordTable, Store
-from simhbase.stores.rocksdb import database, follower, salvage
+from simhbase.stores.rocksdb import database, follower, note, salvage
 from simhbase.stores.rocksdb.database import Database
 from simhbase.stores.rocksdb.follower import Follower
 from simhbase.stores.rocksdb.integrity import growth_of
+from simhbase.stores.rocksdb.options import CONFIGURATION
 from tests.limits import files_up_to
 
 LAYOUT = layout("5x2")
@@ -193,6 +196,23 @@ def test_another_process_that_writes_makes_it_busy_too(url: str, opened: Callabl
     program = "import sys; from simhbase.stores import open_store; open_store(sys.argv[1], 'write')"
     ended = subprocess.run([sys.executable, "-c", program, url], capture_output=True, text=True, check=False)
     assert "StoreBusy" in ended.stderr
+
+
+def test_a_lock_that_another_process_keeps_is_not_waited_for_without_end(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any user who may read the folder can lock it."""
+    store = create_store(url)
+    monkeypatch.setattr(note, "LOCK_SECONDS", 0.1)
+    lock = os.open(folder(url), os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    store.drawers.add(KEYS)
+    store.close()
+    with pytest.raises(StoreBusy, match="has a lock"):
+        open_store(url, "write")
+    os.close(lock)
+    with closing(open_store(url, "write")) as store:
+        assert there(store, KEYS).all()
 
 
 def test_a_closed_store_is_free_at_once_whatever_was_left_half_read(url: str) -> None:
@@ -503,6 +523,32 @@ def test_a_reader_who_may_not_write_sees_what_writers_write_one_after_the_other(
         writer.close()
         reading = True
     reader.close()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
+@pytest.mark.parametrize("given", [".", ".."])
+def test_a_reader_writes_nothing_in_the_folder_of_another_user(
+    url: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner can put a link there after it was looked at: the file that it leads to was overwritten."""
+    store = create_store(url)
+    store.drawers.add(KEYS)
+    store.close()
+    kept = tmp_path / "kept"
+    kept.write_text("kept")
+
+    def linking(*of_store: Any) -> None:
+        require_store(*of_store)
+        configuration = folder(url) / CONFIGURATION
+        configuration.unlink()
+        configuration.symlink_to(kept)
+
+    require_store = follower.require_store
+    monkeypatch.setattr(follower, "require_store", linking)
+    os.chown(folder(url) / given, 1, -1)
+    with closing(open_store(url, "read")) as reader:
+        assert there(reader, KEYS).all()
+    assert kept.read_text() == "kept"
 
 
 def test_a_store_that_may_not_be_written_says_so_to_a_writer(url: str) -> None:

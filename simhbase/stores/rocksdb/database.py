@@ -289,12 +289,12 @@ class Database:
         self.closed = True
         self.handles.clear()
         is_noted = self._writes and _identity(self.folder) == self._identity
-        with exclusive(self.folder) if is_noted else nullcontext():
+        with exclusive(self.folder) if is_noted else nullcontext(False) as is_locked:
             end = time.monotonic() + STILL_READING
             for part in (*self.families.values(), self.rdict):
                 while _is_still_read(part) and time.monotonic() < end:
                     time.sleep(_LOOKED_AT)
-            if is_noted and self.failed is None and not holds(self.folder / "LOCK"):
+            if is_locked and self.failed is None and not holds(self.folder / "LOCK"):
                 with suppress(OSError):
                     write_note(self.folder, closed=True)
 
@@ -379,7 +379,11 @@ def reopened(database: Database) -> Database:
 def open_writer(url: str, path: Path, options: Options, memory: Memory) -> Database:
     """Open a database for writing. Raises StoreBusy, StoreFailed."""
     with Failures("opening", url):
-        with exclusive(path):
+        with exclusive(path) as is_locked:
+            if not is_locked:
+                raise StoreBusy(
+                    f"{url} is locked: another process has a lock (flock) of its folder, and keeps it"
+                )
             noted = read_note(path)
             if noted is None or noted[0].place != noted[1]:  # else another writer has it open, or was killed
                 write_note(path, closed=False)

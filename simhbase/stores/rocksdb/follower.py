@@ -13,6 +13,7 @@ from pathlib import Path
 from rocksdict import AccessType, Options, Rdict
 
 from simhbase.errors import StoreBusy, StoreFailed
+from simhbase.process.plain_files import belongs_to_us
 from simhbase.stores.rocksdb.database import LINKS, Database, Failures
 from simhbase.stores.rocksdb.folder import refuse_links, require_store
 from simhbase.stores.rocksdb.integrity import Growth, growth_of, require_whole
@@ -103,11 +104,12 @@ class Follower:
 
     def _open_rdict(self, memory: Memory, options: Options, access: AccessType) -> Rdict:
         if self._links is None:
-            try:
-                return open_rdict(self._path, options, access, memory)
-            except OSError:  # rocksdict writes a configuration file even for reading
-                self._links = self._temporary.path / LINKS
-                self._links.mkdir()
+            # rocksdict writes a configuration file even for reading. Another user could make it a link.
+            with suppress(OSError):
+                if belongs_to_us(self._path):
+                    return open_rdict(self._path, options, access, memory)
+            self._links = self._temporary.path / LINKS
+            self._links.mkdir()
         _link_files(self._path, self._links)
         return open_rdict(self._links, options, access, memory)
 

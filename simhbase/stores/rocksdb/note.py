@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ NOTE = "simhbase-note.json"
 _UNFINISHED = f"{NOTE}.unfinished"
 _MOST_BYTES = 1 << 20  # of a note, which has a line for each of a few files
 _BLOCK = 1 << 20
+LOCK_SECONDS = 60.0  # longer than a writer takes to open or close a store, while it holds the lock
+_LOOKED_AT = 0.01  # seconds
 _NOTED = ("CURRENT", "MANIFEST-*", "*.log")  # the manifest leads to all other files
 REMEDY = (
     "A file of the store is lost or damaged: change nothing in its folder, and put back that file from a "
@@ -77,12 +80,19 @@ def is_closed(folder: Path) -> bool:
 
 
 @contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
-    """Keeps the note of one writer that closes from replacing that of the next one."""
+def exclusive(folder: Path) -> Iterator[bool]:
+    """Keeps the note of one writer that closes from replacing that of the next one. Yields False without the
+    lock if another process keeps it: any user who may read the folder can, for ever."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        is_locked, end = False, time.monotonic() + LOCK_SECONDS
+        while not is_locked and time.monotonic() < end:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_locked = True
+            except BlockingIOError:
+                time.sleep(_LOOKED_AT)
+        yield is_locked
     finally:
         os.close(handle)
 
