@@ -231,6 +231,25 @@ def test_rows_that_a_quoted_cell_with_other_lines_may_have_swallowed_are_said(tm
         assert [item.id for item in items if item.id] == list("abcdef")
 
 
+@pytest.mark.parametrize("swallowed", [["b,two"], ["b,two", "c,three"]])
+@pytest.mark.parametrize("line", ["no delimiter", "", "three, cells, here"])
+def test_one_row_that_a_quoted_cell_may_have_swallowed_is_said(tmp_path, line, swallowed):
+    """Less than three rows beside another line were lost without a word."""
+    rows = ["id,text", 'a,"open', line, *swallowed, 'd,x"', "f,six"]
+    items, notes = noted(write(tmp_path / "x.csv", "".join(f"{row}\n" for row in rows).encode()))
+    assert [item.id for item in items] == ["a", "f"]
+    assert f"(the first in lines 2 to {4 + len(swallowed)})" in notes[0]
+
+
+def test_lines_of_cells_in_a_file_of_one_column_are_said(tmp_path):
+    """Each may be a row; blank lines are none."""
+    path = write(tmp_path / "x.csv", b'text\n"one\n"\n"two\n\nthree\nfour\nfive"\nsix\n')
+    items, notes = noted(path, id_from="line")
+    assert [item.text for item in items] == ["one\n", "two\n\nthree\nfour\nfive", "six"]
+    assert "2 quoted cells" in notes[0]
+    assert noted(path, id_from="line", quoting="csv") == (items, [])
+
+
 @pytest.mark.parametrize("options", [{}, {"id_from": "line"}, {"tag_fields": (("t", "text"),)}])
 def test_a_column_that_is_asked_for_and_is_there_twice_is_refused(tmp_path, options):
     path = write(tmp_path / "x.csv", b"id,text,n,text,n\na,one,1,two,2\n")
@@ -366,7 +385,7 @@ def test_a_list_of_sqlite_is_read_as_far_as_it_can_be_told(tmp_path):
 # As sqlite3 -csv -header wrote a table, and as Google Sheets and LibreOffice do, with a byte order mark.
 @pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
 def test_csv_of_spreadsheets_is_read(tmp_path, mark):
-    rows = b'id,text,note\r\n1,plain,\r\n3,"two\nlines","a,b"\r\n5,"""quoted""",x\r\n6,"""open",""\r\n'
+    rows = b'id,text,note\r\n1,plain,\r\n3,"two\nlines","a,b,c"\r\n5,"""quoted""",x\r\n6,"""open",""\r\n'
     expected = [("1", "plain"), ("3", "two\nlines"), ("5", '"quoted"'), ("6", '"open')]
     path = write(tmp_path / "x.csv", mark + rows)
     assert noted(path)[1] == []

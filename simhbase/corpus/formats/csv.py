@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import islice
 
 from simhbase.corpus.fields import listed
 from simhbase.corpus.formats.rows import distinct_names, readable
@@ -334,11 +334,11 @@ class _Rows:
             raise BadInput(f"the line ends with a backslash, as MySQL writes line breaks: {_SAY_ESCAPES}")
         if len(taken) == 1:
             return
-        rowlike = _rowlike_lines(taken, cells, self._delimiter)
+        are_rows = _rowlike(taken, cells, self._delimiter)
         many = _ROWLIKE_LINES_OF_TABS if self._delimiter == "\t" else _ROWLIKE_LINES
-        if rowlike >= many:
+        if cells > 1 and _rowlike_lines(taken, are_rows, self._delimiter) >= many:
             raise BadInput("a quoted cell contains lines that look like rows")
-        if not rowlike and _longest_run(_rowlike(taken, cells, self._delimiter)[1:]) < many:
+        if not any(are_rows[1:]):
             return
         self._rowlike += 1
         last_line = self._lines.number
@@ -392,30 +392,28 @@ def _is_quoted(window: list[bytes], delimiter: str, options: InputOptions) -> bo
             reader = csv.reader(lines, delimiter=delimiter, strict=True)
         else:
             taken = lines.taken
-            swallows = _rowlike_lines(taken, cells, delimiter) >= _ROWLIKE_LINES_OF_TABS
+            are_rows = _rowlike(taken, cells, delimiter)
+            swallows = cells > 1 and _rowlike_lines(taken, are_rows, delimiter) >= _ROWLIKE_LINES_OF_TABS
             unfit_rows += len(taken) if swallows else bool(row) and len(row) != cells
     return unfit_rows <= unfit_lines
 
 
-def _rowlike_lines(lines: list[Line], cells: int, delimiter: str) -> int:
+def _rowlike_lines(lines: list[Line], are_rows: list[bool], delimiter: str) -> int:
     """Number of lines after the first of a row, if each would be a row itself, else 0; between tabs of those
     within that would be rows."""
     if any(isinstance(line, bytes) and _DOUBLED.search(line) for line in lines):
         return 0
-    are_rows = _rowlike(lines, cells, delimiter)
     if all(are_rows):
         return len(lines) - 1
     return sum(are_rows[1:-1]) if delimiter == "\t" else 0
 
 
 def _rowlike(lines: list[Line], cells: int, delimiter: str) -> list[bool]:
-    """Of each line, whether it would be a row of several cells."""
+    """Of each line, whether it would be a row itself."""
     between = delimiter.encode()
-    return [cells > 1 and isinstance(line, bytes) and line.count(between) == cells - 1 for line in lines]
-
-
-def _longest_run(flags: list[bool]) -> int:
-    return max((len(list(run)) for is_set, run in groupby(flags) if is_set), default=0)
+    return [
+        isinstance(line, bytes) and line.count(between) == cells - 1 and bool(line.strip()) for line in lines
+    ]
 
 
 class _Lines:
