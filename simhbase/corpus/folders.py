@@ -54,7 +54,10 @@ class Walk:
         self._follow_links = follow_links
         # The folder that files must still be in when they are opened; None: they may be anywhere.
         self.within = None if follow_links else root
-        self._read: set[tuple[int, int]] = set()  # folders, so that links that form a loop come to an end
+        # Folders, so that links that form a loop come to an end: those read, and those that "**" has matched.
+        self._read: set[tuple[int, int]] = set()
+        self._matched: set[tuple[int, int]] = set()
+        self._aside: dict[Path, None] = {}  # links that are not followed, as the folders are inside the root
         self.unread = Unread()
         self.failures: dict[str, str | None] = {}
 
@@ -109,9 +112,25 @@ class Walk:
             return True
         return False
 
+    def is_read(self, folder: Path) -> bool:
+        """True if the files of a folder were found before, by whatever name."""
+        return _identity(folder) in self._read
+
+    def missed(self) -> tuple[str, ...]:
+        """Links to folders inside the root that a glob did not match: nothing there was read."""
+        return tuple(
+            printable(str(link))
+            for link in self._aside
+            if _identity(link) not in self._read and _identity(link) not in self._matched
+        )
+
     def _is_followed(self, folder: Path) -> bool:
-        """True for a linked folder that is followed. What is visible inside the root is read anyway."""
-        return (self._follow_links or not self._is_visible(folder)) and self.admits(folder)
+        """True for a linked folder that is followed. What is visible inside the root is read anyway, unless
+        a glob does not match it."""
+        if not self._follow_links and self._is_visible(folder):
+            self._aside[folder] = None
+            return False
+        return self.admits(folder)
 
     def _is_visible(self, folder: Path) -> bool:
         """True for a folder inside the root that is not hidden, by its real path: volumes of Kubernetes link
@@ -148,6 +167,7 @@ class Walk:
                 is_visible = not entry.name.startswith(".") and _is_folder(entry)
                 if is_visible and (not entry.is_symlink() or self._is_followed(path)):
                     left.append(path)
+        self._matched |= found
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         """The entries of a folder by name."""
@@ -217,14 +237,20 @@ def printable(path: str) -> str:
 
 def _is_known(folder: Path, known: set[tuple[int, int]]) -> bool:
     """True if a folder is known, by whatever name; it is from now on."""
-    try:
-        status = folder.stat()
-    except OSError:  # listing it will fail, too
+    identity = _identity(folder)
+    if identity is None:  # listing it will fail, too
         return False
-    identity = status.st_dev, status.st_ino
     is_known = identity in known
     known.add(identity)
     return is_known
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """What is the same for all names of a folder; None if there is none."""
+    with suppress(OSError):
+        status = folder.stat()
+        return status.st_dev, status.st_ino
+    return None
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -270,12 +270,14 @@ def _matching(given: str, file_format: Format | None, *, follow_links: bool) -> 
     if left_out := LeftOut(printable(given), Counter(), of_programs, *walk.unread.taken()):
         yield left_out
     for path in taken:
-        if path in folders:
-            yield from _folder(path, walk, file_format)
-        else:
+        if path not in folders:
             yield _waiting_for_none(_found(path, path.as_posix(), walk.within))
+        elif not walk.is_read(path):
+            yield from _folder(path, walk, file_format)
+    if missed := LeftOut(printable(given), Counter(), links=walk.missed()):
+        yield missed
     if not taken:
-        yield SourceReject(printable(given), None, None, no_match(left_out))
+        yield SourceReject(printable(given), None, None, no_match(left_out or missed))
 
 
 def no_match(left_out: LeftOut) -> str:

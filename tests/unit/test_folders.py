@@ -118,6 +118,31 @@ def test_links_within_a_folder_need_no_mention(corpus, follow_links):
     assert len(found) == 3
 
 
+@pytest.mark.parametrize("glob", ["s*/", "s*", "s*/**", "s*/**/*.jsonl"])
+def test_links_to_folders_that_a_glob_does_not_match_are_named(corpus, glob):
+    """They are inside its folder, so that they were taken for read."""
+    document(corpus / "other" / "d.jsonl")
+    (corpus / "sub" / "linked").symlink_to("../other")
+    found = list(expand(f"{corpus}/{glob}", None))
+    assert [name.rpartition("/")[2] for name in names(found)] == ["b.jsonl"]
+    (left_out,) = (each for each in found if isinstance(each, LeftOut))
+    assert left_out.links == (str(corpus / "sub" / "linked"),)
+    followed = list(expand(f"{corpus}/{glob}", None, follow_links=True))
+    assert [name.rpartition("/")[2] for name in names(followed)] == ["b.jsonl", "d.jsonl"]
+    assert len(followed) == 2
+
+
+@pytest.mark.parametrize("follow_links", [False, True])
+@pytest.mark.parametrize("link", ["before", "sub/linked", "tail"])
+def test_a_folder_that_a_glob_matches_by_two_names_is_read_once(corpus, link, follow_links):
+    """The second reading found nothing new, and was a reject."""
+    document(corpus / "other" / "d.jsonl")
+    (corpus / link).symlink_to(corpus / "other")
+    found = list(expand(f"{corpus}/*/", None, follow_links=follow_links))
+    assert [name.rpartition("/")[2] for name in sorted(names(found))] == ["b.jsonl", "d.jsonl"]
+    assert len(found) == 2
+
+
 @pytest.mark.parametrize("follow_links", [False, True])
 @pytest.mark.parametrize("glob", ["", "**", "**/*.jsonl"])
 def test_links_to_hidden_folders_within_a_folder_are_followed(corpus, glob, follow_links):
