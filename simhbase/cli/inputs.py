@@ -7,7 +7,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
@@ -65,6 +65,7 @@ class Console(Watcher):
     prints_results: the command prints a line per document, which shows progress on a terminal.
     prints_rejects: these lines contain the reasons of rejects. shows_rejects: False if they were shown
     before. consent: is asked for before files are replaced. kinds: rejects so far, by source and reason.
+    standard_output: as in Watcher.
     """
 
     prints_results: bool = False
@@ -72,6 +73,7 @@ class Console(Watcher):
     shows_rejects: bool = True
     consent: Consent = field(default_factory=Consent)
     kinds: dict[tuple[str, str], _Kind] = field(default_factory=dict)
+    standard_output: Path | None = field(default_factory=lambda: _file_of(sys.stdout))
 
     def progress(self, unit: str, total: Total) -> AbstractContextManager[Advance]:
         # Beside results progress is shown only if those go to a file. On a terminal, or through a pipe that
@@ -373,6 +375,16 @@ def _may_be_seen(stream: TextIO) -> bool:
     except (AttributeError, OSError, ValueError):  # it may be closed
         return False
     return stream.isatty() or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _file_of(stream: TextIO) -> Path | None:
+    """The plain file that output goes to; None for a terminal or pipe, or a file that has no name."""
+    with suppress(AttributeError, OSError, ValueError):  # it may be closed
+        status = os.fstat(stream.fileno())
+        path = Path(os.path.realpath(f"/dev/fd/{stream.fileno()}"))
+        if stat.S_ISREG(status.st_mode) and os.path.samestat(status, path.stat()):
+            return path
+    return None
 
 
 def _described(reject: Reject) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from glob import has_magic
 from itertools import chain, islice
@@ -187,9 +188,9 @@ class Inputs:
         """Check the options, `rejects` and a job's other output files. documents: those of the files that get
         whole documents.
 
-        Raises UsageError for an option without effect, for an output that is an input, that the next run
-        would read as an input, or that is named twice; OutputFailed if the folder does not exist or is not
-        writable.
+        Raises UsageError for an option without effect, for an output, also the watcher's, that is an input,
+        that the next run would read as an input, or that is named twice; OutputFailed if the folder does not
+        exist or is not writable.
         """
         forms = {format_of(str(path)) or "jsonl" for path in documents if path}
         for option in fields(InputOptions):
@@ -198,11 +199,16 @@ class Inputs:
                 raise UsageError(f"has no effect, as {reason}: leave it out", parameter=option.name)
         if self.rejects:
             require_lines(str(self.rejects), "rejects")
-        inputs = [Path(given) for given in self.local if os.path.isfile(given)]  # noqa: PTH113  # never raises
+        inputs = [os.stat(given) for given in self.local if os.path.isfile(given)]  # noqa: PTH113, PTH116
+        if STDIN in self.paths:
+            with suppress(OSError, ValueError, AttributeError):  # it may be closed, or no file
+                inputs.append(os.fstat(sys.stdin.fileno()))
         targets: set[Path] = set()
         named = [Path(path) for path in (self.rejects, *documents, *others) if path]
         if named.count(STANDARD_OUTPUT) > 1:
             raise UsageError("two options write to standard output: give one of them a file")
+        if self.watcher.standard_output:
+            named.append(self.watcher.standard_output)
         for path in named:
             if MEANT_AS_URL.match(str(path)) and not path.parent.is_dir():
                 url = redacted(str(path).replace(":/", "://", 1))  # Path removes one slash
@@ -215,7 +221,7 @@ class Inputs:
                 continue
             written = {target, part_of(target), made_of(target)}
             for file in written:
-                if file.is_file() and any(map(file.samefile, inputs)):
+                if file.is_file() and any(os.path.samestat(file.stat(), each) for each in inputs):
                     raise UsageError(f"{file} is an input of this command: write the output to another file")
             if (given := self._given_that_names(target)) is not None:
                 raise UsageError(

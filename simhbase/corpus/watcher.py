@@ -11,7 +11,12 @@ from simhbase.process.progress import Advance, Progress, Total, unseen
 
 
 class Watcher:
-    """Receives progress and messages, and ignores them; to be subclassed. Has no influence on results."""
+    """Receives progress and messages, and ignores them; to be subclassed. Has no influence on results.
+
+    standard_output: the plain file that standard output goes to, where results are printed there.
+    """
+
+    standard_output: Path | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -506,6 +506,56 @@ def test_an_output_never_takes_the_place_of_an_input(tmp_path):
         assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("fingerprint a.jsonl", "a.jsonl is an input of this command"),
+        ("pairs -", "a.jsonl is an input of this command"),
+        ("match --against a.jsonl b.jsonl", "a.jsonl is an input of this command"),
+        ("dedup --json .", "a.jsonl would be read as part of the input ."),
+        ("fingerprint ?.jsonl", "a.jsonl would be read as part of the input ?.jsonl"),
+        ("fingerprint --rejects a.jsonl b.jsonl", "two options write to a.jsonl"),
+    ],
+)
+def test_standard_output_is_not_read(tmp_path, command, said):
+    """Lines that were appended to an input were read as its records, of some commands without end. Standard
+    input has the file, too."""
+    file = documents(tmp_path / "a.jsonl", texts(3))
+    before = documents(tmp_path / "b.jsonl", texts(3)).read_bytes()
+    with file.open("ab") as output, file.open("rb") as given:
+        done = subprocess.run(
+            [*COMMAND, *command.split()],
+            cwd=tmp_path,
+            env=environment(),
+            stdin=given,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=120,
+        )
+    assert done.returncode == 2
+    assert said in done.stderr.decode().replace(f"{tmp_path.resolve()}/", "")
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("given", [["-"], []])
+def test_the_file_of_standard_input_is_not_replaced(tmp_path, given):
+    file = documents(tmp_path / "a.jsonl", texts(3))
+    before = file.read_bytes()
+    with file.open("rb") as read:
+        done = subprocess.run(
+            [*COMMAND, "dedup", "--yes", "--unique", "a.jsonl", *given],
+            cwd=tmp_path,
+            env=environment(),
+            stdin=read,
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
+    assert (done.returncode, b"a.jsonl is an input of this command" in done.stderr) == (2, True)
+    assert file.read_bytes() == before
+
+
 @pytest.mark.parametrize("command", [("find", *STORE), ("match", "--against", "a.jsonl")], ids=lambda c: c[0])
 @pytest.mark.parametrize(("given", "is_told"), [(GOOD, True), ("broken.jsonl", False)], ids=["text", "file"])
 def test_a_text_that_is_given_for_a_file_is_told_of_the_option(tmp_path, command, given, is_told):
