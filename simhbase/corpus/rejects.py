@@ -84,6 +84,7 @@ class Rejects:
     limit: float | None
     watcher: Watcher
     counts: Counts = field(default_factory=Counts)
+    _known: dict[str, tuple[int, int]] = field(default_factory=dict)  # tallies of the counts
 
     @contextmanager
     def told_to(self, watcher: Watcher) -> Iterator[None]:
@@ -125,11 +126,17 @@ class Rejects:
                 parameter="max_rejects",
             )
 
-    def _tallies(self, outcome: Outcome) -> dict[str, tuple[int, int]]:
-        found = dict(self.counts.tallies)
+    def _tallies(self, outcome: Outcome) -> Mapping[str, tuple[int, int]]:
+        """Those known, with those of a batch. They are not copied: there may be a million unusable files."""
+        known = self._known = self._known or dict(self.counts.tallies)
+        before = next(reversed(known), "")
         rejected = Counter(each.source for each in outcome.rejects if not isinstance(each, SourceReject))
-        for source in dict.fromkeys([*outcome.used, *rejected]):
-            used, lost = found.pop(source, (0, 0))
-            found[source] = used + outcome.used.get(source, 0), lost + rejected[source]
-        last = next(reversed(found), None)
-        return {source: tally for source, tally in found.items() if source == last or is_unusable(*tally)}
+        sources = dict.fromkeys([*outcome.used, *rejected])
+        for source in sources:
+            used, lost = known.pop(source, (0, 0))
+            known[source] = used + outcome.used.get(source, 0), lost + rejected[source]
+        last = next(reversed(known), "")
+        for source in {before, *sources} - {last}:
+            if not is_unusable(*known.get(source, (0, 0))):
+                known.pop(source, None)
+        return known

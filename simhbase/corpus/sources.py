@@ -81,9 +81,10 @@ class Sources:
         return is_there
 
     def column_types(self) -> Mapping[str, Any]:
-        """Arrow types of the columns of the first Parquet file; empty if there is none."""
+        """Arrow types of the columns of the first Parquet file; empty if there is none. Pipes are not opened:
+        they were read already, and have no writer any more."""
         for found in self._found():
-            if isinstance(found, FoundSource) and found.path is not None:
+            if isinstance(found, FoundSource) and found.path is not None and found.size() is not None:
                 with suppress(OSError), found.open() as file:
                     if _is_parquet(file):
                         return column_types(file)

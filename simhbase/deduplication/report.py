@@ -122,11 +122,11 @@ class SourcesRead:
         found: dict[tuple[int, int], tuple[int, int]] = {}  # number of documents, position of the first
         for number, _, part in self._pieces(free):
             removed, stands = _kept_for(grouped, part)
-            for kept in likely[number]:
-                taken = removed[stands == kept]
-                if len(taken):
-                    count, example = found.get((number, kept), (0, int(taken[0])))
-                    found[number, kept] = count + len(taken), example
+            names, first, counts = np.unique(stands, return_index=True, return_counts=True)
+            for kept, place, taken in zip(names.tolist(), first.tolist(), counts.tolist(), strict=True):
+                if kept in likely[number]:  # a source with files between those of others has very many
+                    count, example = found.get((number, kept), (0, int(removed[place])))
+                    found[number, kept] = count + taken, example
         return [
             (self._name(number), self._documents[number], count, kept, example)
             for (number, kept), (count, example) in found.items()

@@ -159,6 +159,7 @@ def as_number(value: Value | None) -> float:
 def _exact(value: Value | None) -> int | float | None:
     """A number that can be compared exactly, None for NaN. Raises ValueError."""
     with suppress(ValueError):
-        return int(value) if isinstance(value, str | int) else value
+        if isinstance(value, str | int):
+            return int(value)
     number = as_number(value)
     return None if number != number else number

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import os
 import threading
+import tracemalloc
 from pathlib import Path
 
 import orjson
 import pytest
+from pyarrow import parquet
 
 import simhbase
 from simhbase.corpus.inputs import Inputs
@@ -49,6 +51,24 @@ def test_what_another_user_may_have_prepared_is_not_written(tmp_path, prepare):
     with pytest.raises(SimhbaseError, match=r"cannot write .*unique\.jsonl\.part: (it exists|Too many)"):
         OutputFile(tmp_path / "unique.jsonl")
     assert kept.read_bytes() == b"kept"
+
+
+def test_one_document_of_many_fields_costs_the_others_little(tmp_path):
+    """Each of its fields was a list of values of all documents that are read at once."""
+    count, names = 12_000, {f"field {number}": number for number in range(900)}
+    lines = [orjson.dumps({"id": f"{number}"} | (names if number == 5 else {})) for number in range(count)]
+    path = tmp_path / "unique.parquet"
+    tracemalloc.start()
+    with OutputFile(path, form=parquet_form(path, dict)) as file:
+        file.write(lines)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 60_000_000
+    table = parquet.read_table(path)
+    assert table.column_names == ["id", *names]
+    assert table.column("id").to_pylist() == [f"{number}" for number in range(count)]
+    assert table.column("field 899").drop_null().to_pylist() == [899]
+    assert table.column("field 899")[5].as_py() == 899
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives links away")

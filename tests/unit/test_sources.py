@@ -10,10 +10,11 @@ import re
 import tracemalloc
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from threading import Thread
 from typing import Any, ClassVar
 
 import pytest
@@ -1015,6 +1016,18 @@ class TestProgress:
         os.mkfifo(path)
         assert Sources([str(path)], InputOptions()).total() is None
         assert Sources(["-"], InputOptions()).total() is None
+
+    def test_a_pipe_that_was_read_is_not_waited_for_when_a_table_is_written(self, tmp_path):
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+        found: list[Mapping[str, Any]] = []
+        looking = Thread(
+            target=lambda: found.append(Sources([str(path)], InputOptions()).column_types()), daemon=True
+        )
+        looking.start()
+        looking.join(10)
+        with os.fdopen(os.open(path, os.O_RDWR)):  # ends a thread that waits
+            assert found == [{}]
 
     def test_what_is_missing_adds_nothing(self, tmp_path):
         path = write(tmp_path / "x.jsonl", b"1234")

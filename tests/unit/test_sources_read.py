@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from time import process_time
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import Record, Reject, SourceReject
+from simhbase.corpus.rejects import UNUSABLE_FROM, Rejects
+from simhbase.corpus.watcher import NULL_WATCHER
 from simhbase.deduplication import report as dedup_report
 from simhbase.deduplication.report import SourcesRead
 from simhbase.drawers.groups import Groups
@@ -136,3 +139,33 @@ def test_of_many_sources_the_weightiest_are_kept_in_order(tmp_path, monkeypatch)
         assert len(counts._counts) <= 7
         assert counts.reports() == sources.reports(~np.array(removed))
     assert [each.source for each in counts.reports()] == ["s05", "s21", "s38"]
+
+
+def test_files_between_those_of_other_folders_take_linear_time(sources):
+    """Each file of a folder with a file before each of its folders was compared with all others."""
+    count = 4000
+    items = [Record(name, 1, name) for number in range(count) for name in (f"f/{number}", f"f/{number}/x")]
+    sources = SourcesRead(Inputs(by_source="folder"), sources._names)
+    sources.append(SimpleNamespace(items=items))
+    representative = np.arange(2 * count)
+    representative[::2] += 1
+    begin = process_time()
+    assert sources.gathered(groups_of(representative), np.ones(2 * count, dtype=bool)) == []
+    assert process_time() - begin < 1
+
+
+def test_unusable_sources_are_not_gone_through_for_each_batch():
+    rejects, unusable = Rejects(None, None, NULL_WATCHER), {}
+    for number in range(50):
+        bad = [Reject(f"bad{number}", line, None, "no JSON") for line in range(UNUSABLE_FROM)]
+        rejects.note(SimpleNamespace(rejects=bad, parsed=1, used={f"good{number}": 1}))
+        unusable[f"bad{number}"] = 0, UNUSABLE_FROM
+        assert rejects.counts.tallies == unusable
+    before = rejects.counts
+    rejects.note(SimpleNamespace(rejects=[], parsed=100, used={"bad3": 100, "good": 1}))
+    del unusable["bad3"]
+    assert rejects.counts.tallies == unusable | {"good": (1, 0)}
+    assert rejects.counts.tallies is before.tallies  # which may be a million
+    again = Rejects(None, None, NULL_WATCHER, rejects.counts)
+    again.note(SimpleNamespace(rejects=[], parsed=1, used={"other": 1}))
+    assert again.counts.tallies == unusable | {"other": (1, 0)}

@@ -19,6 +19,7 @@ from simhbase.corpus.outputs.files import Form, KeptBeginning, cell, made_of, pa
 from simhbase.errors import BadInput
 
 BATCH_BYTES = 4 << 20  # lines parsed at once
+BATCH_CELLS = 1 << 18  # of their table, at most: one document may have a thousand fields that no other has
 GROUP_BYTES = 64 << 20  # size of a row group
 COMPRESSION = "zstd"
 MOST_COLUMNS = 1_000
@@ -102,7 +103,7 @@ def _types_to_try(lines: Path, known: Types) -> dict[str, list[Any]]:
     import pyarrow as arrow
 
     found: dict[str, Any] = dict.fromkeys(() if lines.stat().st_size else known, arrow.null())
-    for columns in _batches(lines, found):
+    for _, columns in _batches(lines, 0):
         for name, values in columns.items():
             kind = _type_of(values)
             before = found.get(name, arrow.null())
@@ -175,17 +176,24 @@ def _unfit(lines: Path, made: BinaryIO, kept: KeptBeginning, types: Types) -> se
     made.truncate()
     with ParquetWriter(made, schema, compression=COMPRESSION) as writer:
         group: list[Any] = []
-        for columns in _batches(lines, types):
+        size = 0
+        for count, columns in _batches(lines, len(types)):
             arrays = {
                 name: _array(values, types[name]) for name, values in columns.items() if name not in unfit
             }
             unfit.update(name for name, array in arrays.items() if array is None)
             if unfit:
                 continue
-            group.append(arrow.table(list(arrays.values()), schema=schema))
-            if sum(table.nbytes for table in group) >= GROUP_BYTES:
+            every = [
+                arrays[field.name] if field.name in arrays else arrow.nulls(count, field.type)
+                for field in schema
+            ]
+            group.append(arrow.table(every, schema=schema))
+            size += group[-1].nbytes
+            if size >= GROUP_BYTES:
                 writer.write_table(arrow.concat_tables(group))
                 group.clear()
+                size = 0
         if group:
             writer.write_table(arrow.concat_tables(group))
     return unfit
@@ -260,11 +268,18 @@ def _is_same(written: Any, given: Any) -> bool:
     return bool(written == given) and isinstance(written, bool) == isinstance(given, bool)
 
 
-def _batches(lines: Path, names: Iterable[str]) -> Iterator[dict[str, list[Any]]]:
-    """Columns of values, some lines at a time: those in `names`, then others."""
-    columns = list(names)
+def _batches(lines: Path, width: int) -> Iterator[tuple[int, dict[str, list[Any]]]]:
+    """Some lines at a time: their number, and those columns of values that one of them has. width: of the
+    table, if it is known."""
     with lines.open("rb") as file:
         while group := file.readlines(BATCH_BYTES):
             rows = list(map(parsed_line, group))
-            columns = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
-            yield {name: [row.get(name) for row in rows] for name in columns}
+            at_once = max(1, BATCH_CELLS // max(1, width, len(_names(rows))))
+            for start in range(0, len(rows), at_once):
+                some = rows[start : start + at_once]
+                yield len(some), {name: [row.get(name) for row in some] for name in _names(some)}
+
+
+def _names(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, None]:
+    """The fields of some objects, in the order in which they come."""
+    return dict.fromkeys(name for row in rows for name in row)
