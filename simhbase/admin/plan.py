@@ -44,7 +44,10 @@ _GB = 1e9
 _HOUR = 3600 * 1e6  # microseconds
 _FEW = 20_000  # documents of a sample, with fewer of which the largest drawers are left to chance
 _HOT = 5  # documents of a sample in one drawer that are no chance
-_AT_ONCE = 1024  # lookups of the sample
+# Rows of a drawer that a lookup of the sample compares, which stand for the others: equal texts may fill one
+# with all documents.
+_COMPARED = 256
+_AT_ONCE = 1 << 22  # such rows, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +162,21 @@ def spread_of(sample: FingerprintBatch, scheme: Scheme, share: float, measured_o
     order = np.argsort(drawers.ravel(), kind="stable")
     names = drawers.ravel()[order]
     lookups = sample[: min(len(sample), LOOKUPS)]
-    unrelated, related = 0, 0
-    for start in range(0, len(lookups), _AT_ONCE):
-        part = lookups[start : start + _AT_ONCE]
+    unrelated, related = 0.0, 0.0
+    step = max(_AT_ONCE // (_COMPARED * sum(reads for _, reads in _tables(scheme))), 1)
+    for start in range(0, len(lookups), step):
+        part = lookups[start : start + step]
         asked = numbers_of(scheme.probes(part))
         first, end = np.searchsorted(names, asked), np.searchsorted(names, asked, "right")
-        sizes = (end - first).ravel()
+        found_there = (end - first).ravel()
+        sizes = np.minimum(found_there, _COMPARED)
         asking = np.repeat(np.repeat(np.arange(start, start + len(part)), asked.shape[1]), sizes)
         rows = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(first, sizes)
         found = order[rows] // drawers.shape[1]
+        weights = np.repeat(found_there / np.maximum(sizes, 1), sizes)
         near = _are_related(sample, scheme, asking, found)
-        unrelated += int(np.count_nonzero(~near))
-        related += int(np.count_nonzero(near & (asking != found)))
+        unrelated += float(weights[~near].sum())
+        related += float(weights[near & (asking != found)].sum())
     largest = int(np.unique(names, return_counts=True)[1].max())
     even = evenly_spread(scheme).unrelated
     return Spread(

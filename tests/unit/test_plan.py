@@ -6,6 +6,7 @@ from time import sleep
 import numpy as np
 import pytest
 
+from simhbase.admin import plan as planning
 from simhbase.admin.plan import (
     Needs,
     evenly_spread,
@@ -68,6 +69,24 @@ def test_uniform_fingerprints_spread_evenly():
     assert spread.unrelated == pytest.approx(evenly_spread(scheme).unrelated, rel=0.05)
     assert spread.related < 0.01
     assert spread_as_news(scheme).unrelated == pytest.approx(2.5 * spread.unrelated, rel=0.05)
+
+
+def test_of_a_drawer_that_equal_texts_fill_some_rows_stand_for_all(monkeypatch):
+    """60,000 equal texts took 5 GB at once, and 12 billion comparisons."""
+    compared = list[int]()
+
+    def counting(*given):
+        compared.append(len(given[2]))
+        return are_related(*given)
+
+    are_related = planning._are_related
+    monkeypatch.setattr(planning, "_are_related", counting)
+    values = np.random.default_rng(1).permutation(np.append(uneven(5_000).values, np.zeros(5_000, np.uint64)))
+    scheme = SimHashProfile(layout="4x1", verify=False).index_scheme
+    spread = spread_of(FingerprintBatch.bare(values), scheme, 1.0, "here")
+    assert spread.related == pytest.approx(4 * 5_000 / 2, rel=0.01)
+    assert sum(compared) < 10_000 * 4 * 300
+    assert max(compared) <= 1 << 22
 
 
 def fill(index: Index, n: int) -> None:
