@@ -28,10 +28,11 @@ from simhbase.deduplication.matching import SpooledTexts
 from simhbase.drawers.groups import Groups
 from simhbase.jobs.pipeline import Batch
 from simhbase.process.plain_files import plain_target
-from simhbase.process.slices import Numbers
+from simhbase.process.slices import Numbers, bounded_slices
 from simhbase.process.spool import Spool, SpooledRows
 
 LINES_AT_ONCE = 4096
+BYTES_AT_ONCE = 8 << 20  # of lines, which may be as long as any record
 
 
 class DedupFiles:
@@ -118,10 +119,12 @@ class DedupFiles:
         ones = np.ones(len(self._rejected), dtype=np.int64)
         for spool, sizes in ((self._lines, sizes_of), (self._rejected, ones)):
             for chunk in _chunks(sizes > 0) if "unique" in self._files else ():
-                lines = spool.read(chunk.tolist())
-                if self._count_field is not None:
-                    lines = list(map(counted_line, lines, repeat(self._count_field), sizes[chunk].tolist()))
-                self._files["unique"].write(lines)
+                for some in bounded_slices(spool.sizes(chunk), BYTES_AT_ONCE):
+                    lines = spool.read(chunk[some].tolist())
+                    if self._count_field is not None:
+                        counts = sizes[chunk[some]].tolist()
+                        lines = list(map(counted_line, lines, repeat(self._count_field), counts))
+                    self._files["unique"].write(lines)
         for chunk in _chunks(~grouped.unique) if self._files.keys() - {"unique"} else ():
             self._write_duplicates(grouped, chunk)
 

@@ -84,7 +84,8 @@ class Preference:
             such = f" (and {count - 1:,} more are none)" if count > 1 else ""
             note(f"{example}{such}, though others are: documents without a date are kept last")
         if {DATE, WITH_OFFSET} <= known.keys():
-            note(f"{self.field!r} has dates with an offset and such as {known[DATE]}, which is taken as UTC")
+            shown = str(known[DATE])[:40]
+            note(f"{self.field!r} has dates with an offset and such as {shown}, which is taken as UTC")
         return DateReader.of(known, self.date_order, self.date_unit)
 
     def _by_number(self, values: Sequence[Value | None]) -> NDArray[np.int64]:

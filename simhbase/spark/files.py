@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, fields
@@ -98,6 +99,9 @@ class Files:
         if len(set(uris)) < len(uris):
             twice = next(name for uri, name in zip(uris, names, strict=True) if uris.count(uri) > 1)
             raise UsageError(f"{twice} is given twice: give each file once")
+        if len(set(names)) < len(names):  # places of documents are found by them
+            alike = Counter(names).most_common(1)[0][0]
+            raise UsageError(f"two files are shown as {alike}, without what may be secret: rename one")
         if len(uris) > MOST_FILES:
             raise UsageError(f"{len(uris):,} files are more than {MOST_FILES:,}: join some of them first")
         return cls(given, names, origins, uris, file_format or _format_of(names))

@@ -18,9 +18,9 @@ from simhbase.spark.guard import guarded
 
 LINE_BITS, PART_BITS = 36, 6
 MOST_FILES = 1 << (63 - LINE_BITS - PART_BITS)
-MOST_ON_LINE = 1 << PART_BITS  # objects
+MOST_ON_LINE = (1 << PART_BITS) - 1  # objects; others share the last place of the line
 SOURCE_SHIFT = LINE_BITS + PART_BITS  # bits of a place below the number of the file
-_PARTS = MOST_ON_LINE - 1
+_PARTS = MOST_ON_LINE
 
 
 def source_of(place: int) -> int:

@@ -20,6 +20,13 @@ def test_an_unfinished_file_keeps_its_columns_also_where_they_look_like_formulas
     assert list(csv_form(path, ",", escape_formulas=True).rows([line])) == [b"id,'=name", b"'-1,'+"]
 
 
+def test_an_unfinished_file_is_continued_whatever_its_columns_are_called(tmp_path: Path) -> None:
+    path, name = tmp_path / "rows.csv", "n" * 200_000
+    part_of(path).write_text(f"id,{name}\r\n1,2\r\n")
+    form = csv_form(path, ",", KeptBeginning(200_010, 0))
+    assert list(form.rows([json.dumps({name: "b", "id": "a"}).encode()])) == [b"a,b"]
+
+
 @pytest.mark.parametrize("before", ["", " ", "\ufeff", "\u3000\u200b", "\0", "\xa0"])
 @pytest.mark.parametrize("sign", "=+-@\t\r＝")
 def test_a_formula_is_escaped_also_behind_what_is_not_seen(before: str, sign: str, tmp_path: Path) -> None:

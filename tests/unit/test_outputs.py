@@ -71,6 +71,22 @@ def test_one_document_of_many_fields_costs_the_others_little(tmp_path):
     assert table.column("field 899")[5].as_py() == 899
 
 
+def test_long_documents_are_written_a_few_at_a_time(tmp_path):
+    """The lines of 4,096 documents were in memory at once, whatever their length."""
+    lines = [
+        {"id": f"{n}", "text": f"{n} " + "".join(map(str, range(n, n + 99)))} for n in range(0, 10_000, 100)
+    ]
+    path = write(tmp_path / "long.jsonl", json_lines(*(line | {"more": "x" * 1_000_000} for line in lines)))
+    tracemalloc.start()
+    report = simhbase.dedup(path, unique=tmp_path / "unique.jsonl", count_field="count")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert report.unique == 100
+    assert most < 70_000_000
+    written = (tmp_path / "unique.jsonl").read_bytes()
+    assert written.replace(b',"count":1}', b"}") == path.read_bytes()
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives links away")
 def test_a_link_of_another_user_in_a_folder_of_all_is_not_followed(tmp_path):
     kept, link = write(tmp_path / "kept", b"kept"), tmp_path / "shared" / "unique.jsonl"

@@ -210,3 +210,8 @@ def test_an_order_that_a_date_contradicts_is_refused():
 
 def test_values_of_a_field_that_look_like_dates_of_two_digits_are_texts():
     assert ordered(Preference("version"), ["1.2.10", "1.2.11"]) == ([1, 0], [])
+
+
+def test_a_date_with_a_long_remark_is_told_in_short():
+    _, notes = ordered(NEWEST, [f"1 Jan 2020 00:00 ({'A' * 100_000})", "2024-09-30T09:00+08:00"])
+    assert len(notes[0]) < 200

@@ -86,6 +86,7 @@ def _header(path: Path, delimiter: str, keep: KeptBeginning) -> list[str] | None
         return None
     with part_of(target).open("rb") as file:
         lines = split_lines(unpacked(Rereadable(file)), sys.maxsize)
+        csv.field_size_limit(sys.maxsize)  # documents may have fields of any name
         rows = csv.reader(
             (line.decode() + "\n" for line in lines if isinstance(line, bytes)), delimiter=delimiter
         )
