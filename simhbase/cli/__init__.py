@@ -174,6 +174,8 @@ def main() -> None:
     except ImportError as error:
         raise SystemExit(f"Error: {error}") from None
     _open_closed_streams()
+    # Processes of the service and of Spark import nothing from the current folder, which may be a stranger's.
+    os.environ["PYTHONSAFEPATH"] = "1"
     gc.set_threshold(_YOUNG)
     warnings.filterwarnings("ignore", category=ShortTexts)  # said when a store is created
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.thread import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -27,6 +27,7 @@ from simhbase.process.parallel import require_some, results_in_order
 Item = TypeVar("Item")
 
 MIB = 1 << 20
+SAFE_PATH = "PYTHONSAFEPATH"  # a variable by which Python leaves out the current folder
 _OUT_OF_MEMORY = 12  # exit code, as ENOMEM
 
 
@@ -190,8 +191,7 @@ class _Workers(Generic[Item]):
         # Spawned: RocksDB's threads and locks do not survive a fork.
         context = get_context("spawn")
         here, there = context.Pipe()
-        hidden = nullcontext if self._function.__module__ == "__main__" else _main_module_hidden
-        with self._changes, there:
+        with self._changes, there, _spawning(hides_main=self._function.__module__ != "__main__"):
             if self._stopped:
                 raise _Stopped
             process = context.Process(
@@ -199,8 +199,7 @@ class _Workers(Generic[Item]):
             )
             resource_tracker.ensure_running()  # unblocks signals, which workers must not get
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-            with hidden():
-                process.start()
+            process.start()
             worker = _Worker(process, here)
             self._running.append(worker)
         return worker
@@ -230,22 +229,28 @@ class _Workers(Generic[Item]):
 
 
 @contextmanager
-def _main_module_hidden() -> Iterator[None]:
-    """Processes started inside do not import the program's main module.
+def _spawning(*, hides_main: bool) -> Iterator[None]:
+    """Processes started inside import nothing from the current folder, where a stranger's multiprocessing.py
+    may lie, and not the program's main module, if that is hidden.
 
     Workers do not need it unless their function is defined there, and a script without `if __name__ ==
-    "__main__"` would start again in each. multiprocessing has no option for this.
+    "__main__"` would start again in each. multiprocessing has no options for these.
     """
-    with _HIDING:
-        main = sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")
+    with _SPAWNING:
+        main, before = sys.modules["__main__"], os.environ.get(SAFE_PATH)
+        os.environ[SAFE_PATH] = "1"
+        if hides_main:
+            sys.modules["__main__"] = ModuleType("__main__")
         try:
             yield
         finally:
             sys.modules["__main__"] = main
+            del os.environ[SAFE_PATH]
+            if before is not None:
+                os.environ[SAFE_PATH] = before
 
 
-_HIDING = Lock()
+_SPAWNING = Lock()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,61 @@
+"""Modules in the current folder, which may be a stranger's: no process that is started runs them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simhbase.index.opening import open_index
+from tests import service
+from tests.command_line import environment
+
+INSTALLED = Path(sys.executable).with_name("simhbase")
+PYTHON = """
+import simhbase
+
+if __name__ == "__main__":
+    simhbase.dedup("pages")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A current folder with pages and modules."""
+    pages = tmp_path / "current" / "pages"
+    pages.mkdir(parents=True)
+    for number in range(3):
+        text = "".join(f"<p>what page {number} says in its paragraph {place}</p>" for place in range(1000))
+        (pages / f"{number}.html").write_text(f"<html><body>{text}</body></html>")
+    for name in ("multiprocessing", "pickle", "pyspark", "runpy", "signal"):
+        (pages.parent / f"{name}.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w').close()\n")
+    return pages.parent
+
+
+def done(*command: object, folder: Path) -> bytes:
+    """What a command prints."""
+    ended = subprocess.run(
+        [*map(str, command)], cwd=folder, env=environment(), capture_output=True, check=False, timeout=120
+    )
+    assert ended.returncode == 0, ended.stderr.decode()
+    return ended.stdout
+
+
+def test_a_command_that_reads_pages_runs_none(folder, tmp_path):
+    done(INSTALLED, "dedup", "--unique", tmp_path / "unique.jsonl", "pages", folder=folder)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_program_that_reads_pages_runs_none(folder, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(PYTHON)
+    done(sys.executable, script, folder=folder)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_service_with_several_processes_runs_none(folder, tmp_path, monkeypatch):
+    url = f"rocksdb:{tmp_path / 'store'}"
+    open_index(url, create="default").close()
+    monkeypatch.setattr(service, "COMMAND", [str(INSTALLED)])
+    with service.serving(url, folder, "--workers", 2, "--read-only"):
+        assert not (tmp_path / "run").exists()
