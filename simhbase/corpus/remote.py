@@ -28,7 +28,14 @@ from simhbase.corpus.paths import (
 )
 from simhbase.corpus.record import Format, Source, SourceReject
 from simhbase.corpus.redirects import Redirects
-from simhbase.model.urls import cause_without, redacted, secrets_in, without, without_passwords
+from simhbase.model.urls import (
+    cause_without,
+    redacted,
+    secret_options,
+    secrets_in,
+    without,
+    without_passwords,
+)
 from simhbase.text.html import links
 
 STREAM_BYTES = 4 << 20  # per request for a file that is read sequentially
@@ -68,7 +75,7 @@ def expand_url(given: str, file_format: Format | None, *, follow_links: bool = F
     On the web, a URL ending in a slash is a folder, if the server lists it with links. SourceRejects also
     report failed listings.
     """
-    secrets = secrets_in(given)
+    secrets = [*secrets_in(given), *_configured(given)]
     try:
         with _failing_clearly(secrets):
             place = _Place.of(given, secrets, follow_links=follow_links)
@@ -428,6 +435,20 @@ async def _within_limits(request: Any, handler: Callable[[Any], Awaitable[Any]])
             )
             raise OSError(EIO, f"the server {how}: download the file")
     return answer
+
+
+def _configured(given: str) -> Iterator[str]:
+    """Secrets that libraries have from files, and give to servers: those in fsspec's configuration, and the
+    token of Hugging Face."""
+    with suppress(ImportError):
+        from fsspec.config import conf
+
+        yield from secret_options(conf)
+    if given.startswith("hf://"):
+        with suppress(Exception):  # where a token cannot be renewed, its use will fail
+            from huggingface_hub import get_token
+
+            yield get_token() or ""
 
 
 def _is_folder(info: _Info) -> bool:

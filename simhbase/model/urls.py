@@ -11,7 +11,7 @@ import os
 import re
 import traceback
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import unquote
 
 from simhbase.errors import UsageError
@@ -44,6 +44,7 @@ _OPTION = re.compile(r"([?&;#][^=&;#/?]*=)[^&;#]*")
 # Within a message. Lengths are bounded, so that the time is linear.
 _WORD = re.compile(r"(?i)(?<![a-z0-9+.])[a-z][a-z0-9+.-]{0,40}(:[a-z0-9+.-]{0,40}){0,3}:[/\\]{1,2}\S{1,2000}")
 _OF_ENVIRONMENT = re.compile(r"(?i)(token|secret|password|key)$")  # variables: libraries give them to servers
+_PROXY = re.compile(r"(?i)_proxy$")
 SHORTEST = 4  # characters of a secret that is looked for in what a server says
 _EMBEDDED = ("memory:", "rocksdb:")  # their folders may have any name
 
@@ -90,21 +91,24 @@ def without_passwords(text: str) -> str:
 
 def secrets_in(url: str) -> list[str]:
     """What a server is given that may be secret, in the forms in which that may repeat it: of its URL a
-    password, also in a path, and values of options as `redacted` hides them in messages; and variables of the
-    environment."""
-    found = MEANT_AS_URL.match(url)
-    if not found:
+    password, also in a path, and values of options as `redacted` hides them in messages; variables of the
+    environment; and passwords of proxies that these name."""
+    if not MEANT_AS_URL.match(url):
         return []
-    rest = url[found.end() :]
-    is_web = "http" in found[0].lower()
-    user = rest.partition("?")[0].rpartition("@")[0]
-    _, is_with_password, password = unquote(user).partition(":")
-    given = [password] if is_with_password or not is_web or "/" in user else [user]
-    options = [each[0].partition("=") for each in _OPTION.finditer(rest)]
-    given += [value for name, _, value in options if is_web or _SECRET.search(f"{unquote(name)}=")]
-    basic = b64encode(unquote(user).encode(errors="replace")).decode()  # as in the header
     held = [value for name, value in os.environ.items() if _OF_ENVIRONMENT.search(name)]
-    return [*given, *map(unquote, given), user.rpartition(":")[2], basic, *held]
+    proxies = [value for name, value in os.environ.items() if _PROXY.search(name)]
+    named = [proxy if MEANT_AS_URL.match(proxy) else f"http://{proxy}" for proxy in proxies]
+    return [secret for each in (url, *named) for secret in _given_by(each)] + held
+
+
+def secret_options(options: Mapping[str, object]) -> Iterator[str]:
+    """Values of options, and of those within them, that are named like a secret; of a header its last word,
+    too."""
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from secret_options(value)
+        elif isinstance(value, str) and _SECRET.search(f"{name}="):
+            yield from (value, value.rpartition(" ")[2])
 
 
 def without(said: str, secrets: Iterable[str]) -> str:
@@ -122,6 +126,21 @@ def cause_without(error: BaseException, secrets: Iterable[str]) -> BaseException
     looked_for = [secret for secret in secrets if len(secret) >= SHORTEST]
     shown = "".join(traceback.format_exception(error)) if looked_for else ""
     return None if any(secret in shown for secret in looked_for) else error
+
+
+def _given_by(url: str) -> list[str]:
+    """The secrets of a URL in all forms."""
+    found = MEANT_AS_URL.match(url)
+    assert found
+    rest = url[found.end() :]
+    is_web = "http" in found[0].lower()
+    user = rest.partition("?")[0].rpartition("@")[0]
+    _, is_with_password, password = unquote(user).partition(":")
+    given = [password] if is_with_password or not is_web or "/" in user else [user]
+    options = [each[0].partition("=") for each in _OPTION.finditer(rest)]
+    given += [value for name, _, value in options if is_web or _SECRET.search(f"{unquote(name)}=")]
+    basic = b64encode(unquote(user).encode(errors="replace")).decode()  # as in the header
+    return [*given, *map(unquote, given), user.rpartition(":")[2], basic]
 
 
 def _without_given(text: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import io
 import random
+import re
 import socketserver
 import subprocess
 import sys
@@ -576,6 +577,29 @@ def test_a_file_system_that_repeats_a_token_of_the_environment_does_not_show_it(
     monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
     (found,) = read("hf://datasets/x/y/z.jsonl")
     assert found.reason == "it cannot be opened: 403 Forbidden: no access for ..."
+
+
+@pytest.mark.parametrize("where", ["a file", "a proxy", "fsspec", "fsspec's headers"])
+def test_a_file_system_that_repeats_a_secret_of_its_library_does_not_show_it(where, tmp_path, monkeypatch):
+    def refuse(_url: str, **_more: object) -> None:
+        said = " ".join(("hf_secret", b64encode(b"u:hf_secret").decode()))
+        raise ValueError(f"403 Forbidden: no access for {said if where == 'a proxy' else 'hf_secret'}")
+
+    match where:
+        case "a file":
+            (tmp_path / "token").write_text("hf_secret")
+            constants = pytest.importorskip("huggingface_hub").constants
+            monkeypatch.setattr(constants, "HF_TOKEN_PATH", f"{tmp_path}/token")
+        case "a proxy":
+            monkeypatch.setenv("http_proxy", "u:hf_secret@proxy:3128")
+        case "fsspec":
+            monkeypatch.setitem(fsspec.config.conf, "hf", {"token": "hf_secret"})
+        case _:
+            headers = {"headers": {"Authorization": "Bearer hf_secret"}}
+            monkeypatch.setitem(fsspec.config.conf, "http", {"client_kwargs": headers})
+    monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
+    (found,) = read("hf://datasets/x/y/z.jsonl")
+    assert re.fullmatch(r"it cannot be opened: 403 Forbidden: no access for \.\.\.( \.\.\.)?", found.reason)
 
 
 @pytest.mark.parametrize("below", ["dripping", "dripping/", "dripping/*.jsonl"])

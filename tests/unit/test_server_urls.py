@@ -1,6 +1,7 @@
 """URLs of stores in PostgreSQL and Redis."""
 
 import os
+import re
 import socket
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -294,6 +295,37 @@ def test_a_password_that_a_postgresql_repeats_is_not_shown(where, tmp_path, monk
         monkeypatch.setenv("PGPASSFILE", f"{tmp_path}/passwords")
     with pytest.raises(SimhbaseError, match=r"no login with \.\.\."):
         open_store(f"postgresql://u@127.0.0.1:{port}/d?sslmode=disable&gssencmode=disable&timeout=1", "read")
+
+
+@pytest.mark.parametrize("named", ["in the URL", "by a service"])
+def test_a_password_that_one_of_several_postgresql_repeats_is_not_shown(named, tmp_path, monkeypatch):
+    """Each has its own in the file, and that of the last was looked for."""
+
+    def answer(password: bytes) -> bytes:
+        said = b"SFATAL\0C57P03\0Mnot now, " + password[5:-1]  # so that the next one is tried
+        return of_postgresql(b"E", said + b"\0\0")
+
+    cleartext = of_postgresql(b"R", (3).to_bytes(4))
+    ports = [refusing(answer, cleartext), refusing(answer, cleartext)]
+    secrets = [r"the \:first", "the second"]
+    lines = [f"127.0.0.1:{port}:*:u:{secret}\n" for port, secret in zip(ports, secrets, strict=True)]
+    (tmp_path / "passwords").write_text("".join(lines))
+    (tmp_path / "passwords").chmod(0o600)
+    hosts, options = ",".join(f"127.0.0.1:{port}" for port in ports), "sslmode=disable&gssencmode=disable"
+    if named == "in the URL":
+        monkeypatch.setenv("PGPASSFILE", f"{tmp_path}/passwords")
+        url = f"postgresql://u@{hosts}/d?{options}"
+    else:
+        (tmp_path / "services").write_text(
+            f"[all]\nhost=127.0.0.1,127.0.0.1\nport={ports[0]},{ports[1]}\nuser=u\n"
+            f"passfile={tmp_path}/passwords\n"
+        )
+        monkeypatch.setenv("PGSERVICEFILE", f"{tmp_path}/services")
+        url = f"postgresql:///d?service=all&{options}"
+    with pytest.raises(SimhbaseError, match=r"not now, \.\.\.(.|\n)*not now, \.\.\.") as caught:
+        open_store(f"{url}&timeout=1", "read")
+    shown = "".join(format_exception(caught.value))
+    assert not re.search("first|the second", shown)
 
 
 def test_a_password_that_a_postgresql_repeats_behind_the_login_is_not_shown(monkeypatch):

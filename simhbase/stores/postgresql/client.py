@@ -24,7 +24,7 @@ from simhbase.errors import SimhbaseError, StoreFailed
 from simhbase.stores.base import Access
 from simhbase.stores.pool import Pool
 from simhbase.stores.postgresql.arrays import register
-from simhbase.stores.postgresql.failures import password_of, translated
+from simhbase.stores.postgresql.failures import password_of, passwords_in, translated
 from simhbase.stores.postgresql.url import Address
 
 # It logs what the errors say that are raised, and without a handler Python would print that.
@@ -229,7 +229,8 @@ class Client(Pool[Connection]):
 
     def _secrets(self, error: Exception) -> Iterable[str]:
         connecting = error.pgconn if isinstance(error, psycopg.Error) else None
-        return self._passwords if connecting is None else {*self._passwords, password_of(connecting)}
+        own = {password_of(connecting)} if connecting else set[str]()
+        return self._passwords | own | passwords_in(self.address.passwords)
 
 
 def settings(address: Address, access: Access, process: int) -> str:

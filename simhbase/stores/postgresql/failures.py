@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 
 import psycopg
 from psycopg.pq.abc import PGconn
 
 from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, StoreUnreachable, TablesMissing
 from simhbase.model.urls import without
+from simhbase.process.plain_files import open_plain
 from simhbase.stores.postgresql.url import Address
 
 # Who refuses a connection says why in words only; these reasons pass.
@@ -58,6 +62,9 @@ _PASSING_STATES = {
     "40P01": "deadlock_detected",
     "53300": "too_many_connections",
 }
+_FILE_BYTES = 1 << 20
+_OF_FILE = re.compile(r"(?:(?:[^\\:]|\\.)*:){4}((?:[^\\:]|\\.?)*)")  # the fifth field of a line
+_ESCAPED = re.compile(r"\\(.)")
 _MISSING = "{said}. Create the tables with 'simhbase tables create', or correct schema= in the URL"
 _SHARED = "a connection pooler shares sessions without saying so ({said}). " + _POOLING
 # By state, which the server has not ended the session for.
@@ -104,6 +111,14 @@ def translated(error: psycopg.Error, doing: str, address: Address, passwords: It
 def password_of(connection: PGconn) -> str:
     """The password of a connection, which libpq may have from a file."""
     return connection.password.decode(errors="replace")
+
+
+def passwords_in(file: Path) -> set[str]:
+    """All passwords of a file of libpq: where several servers were tried, each may repeat its own."""
+    with suppress(OSError), open_plain(file) as opened:
+        lines = opened.read(_FILE_BYTES).decode(errors="replace").splitlines()
+        return {_ESCAPED.sub(r"\1", found[1]) for line in lines if (found := _OF_FILE.match(line))}
+    return set()
 
 
 def _ends_session(error: psycopg.Error) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,7 +46,8 @@ class Address:
     """A parsed URL.
 
     schema: holds the store's tables; connections: maximum of a process, shared by its threads; timeout:
-    seconds for an operation with all retries, and for a lock; server: libpq's parameters.
+    seconds for an operation with all retries, and for a lock; server: libpq's parameters; passwords: its file
+    of them, for this and other servers.
     """
 
     url: str
@@ -53,6 +55,7 @@ class Address:
     connections: int = DEFAULT_CONNECTIONS
     timeout: float = DEFAULT_TIMEOUT
     server: dict[str, Any] = field(default_factory=dict)
+    passwords: Path = Path(os.devnull)
 
     def table(self, name: str) -> str:
         """A table in a statement. Without its schema another one might be taken: behind a connection pooler
@@ -87,7 +90,8 @@ def parse(url: str) -> Address:
         # libpq would wait for the writer of a pipe. A name of no file is its own affair, such as "system".
         if Path(path := str(server.get(name, ""))).is_fifo():
             raise UsageError(f"{redacted(url)}: {name}={path} is a pipe, and no file")
-    if (wrong := _wrong_value(server)) is not None:
+    said, passwords = _tried(server)
+    if (wrong := _wrong_value(server, said)) is not None:
         raise UsageError(f"{redacted(url)}: {wrong}")
     waiting = {
         "application_name": "simhbase",
@@ -99,29 +103,40 @@ def parse(url: str) -> Address:
         "keepalives_count": 3,
         "tcp_user_timeout": int(timeout * 1000),
     }
-    return Address(url, schema, connections, timeout, waiting | server)
+    return Address(url, schema, connections, timeout, waiting | server, passwords)
 
 
-def _wrong_value(server: dict[str, Any]) -> str | None:
-    """What is wrong with the values of libpq's options, None for nothing: libpq looks at them before it
-    connects, here to no server."""
+def _wrong_value(server: dict[str, Any], said: str) -> str | None:
+    """What is wrong with the values of libpq's options, None for nothing. said: see `_tried`."""
     for name in _NUMBERS:
         if not re.fullmatch("-?[0-9]+", str(server.get(name, "0"))):
             return f"{name}={server[name]} is not a number"
-    named = server.get("host") or server.get("hostaddr")
-    for host in str(named or "").split(","):
+    for host in _hosts(server):
         if not host.startswith(("/", "@")):  # a folder of sockets
             try:
                 require_host_name(host)
             except ValueError as error:
                 return str(error)
+    return None if f"{_NO_SERVER}/" in said else said  # in any language
+
+
+def _hosts(server: dict[str, Any]) -> list[str]:
+    return str(server.get("host") or server.get("hostaddr") or "").split(",")
+
+
+def _tried(server: dict[str, Any]) -> tuple[str, Path]:
+    """What libpq says of its options, which it looks at before it connects, here to no server; and its file
+    of passwords, which a variable or a file of services may name."""
     nowhere = {"host": _NO_SERVER, "port": "1"}  # instead of those of its variables
-    if named:  # as many as there are ports
-        nowhere = {"host": ",".join([_NO_SERVER] * len(named.split(",")))}
+    if any(hosts := _hosts(server)):  # as many as there are ports
+        nowhere = {"host": ",".join([_NO_SERVER] * len(hosts))}
     # With a password it looks for none in a file.
     tried = PGconn.connect_start(
         make_conninfo("", **server | nowhere | {"hostaddr": "", "password": "-"}).encode()
     )
     said = tried.error_message.decode(errors="replace").strip()
+    named = next((each.val for each in tried.info if each.keyword == b"passfile"), None)
     tried.finish()
-    return None if f"{_NO_SERVER}/" in said else said  # in any language
+    # Unlike that of Path it raises nothing where a user has no home.
+    own = os.path.expanduser("~/.pgpass")  # noqa: PTH111
+    return said, Path(os.fsdecode(named) if named else own)
