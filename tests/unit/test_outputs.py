@@ -12,6 +12,7 @@ from pyarrow import parquet
 import simhbase
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import files as outputs
+from simhbase.corpus.outputs.csv import csv_form
 from simhbase.corpus.outputs.files import (
     Duplicate,
     KeptBeginning,
@@ -154,12 +155,33 @@ def test_a_table_is_not_made_through_a_link(tmp_path, is_linked):
     kept = write(tmp_path / "kept", b"kept")
     if is_linked:
         (tmp_path / "unique.parquet.made").symlink_to(kept)
-    lines = write(tmp_path / "unique.parquet.part", b'{"id":"a"}\n')
-    parquet_form(tmp_path / "unique.parquet", dict).finish(
-        lines, tmp_path / "unique.parquet", KeptBeginning(0, 0)
-    )
+    path = tmp_path / "unique.parquet"
+    with OutputFile(path, form=parquet_form(path, dict)) as file:
+        file.write([b'{"id":"a"}'])
     assert kept.read_bytes() == b"kept"
-    assert (tmp_path / "unique.parquet").read_bytes()[:4] == b"PAR1"
+    assert path.read_bytes()[:4] == b"PAR1"
+
+
+def test_a_table_is_made_of_the_lines_that_were_written(tmp_path):
+    """The owner of the folder could put a link to another user's file in their place."""
+    private = write(tmp_path / "private", b'{"id":"private"}\n')
+    path = tmp_path / "unique.parquet"
+    with OutputFile(path, form=parquet_form(path, dict)) as file:
+        file.write([b'{"id":"a"}'])
+        (tmp_path / "unique.parquet.part").unlink()
+        (tmp_path / "unique.parquet.part").symlink_to(private)
+    assert parquet.read_table(path).to_pylist() == [{"id": "a"}]
+    assert sorted(tmp_path.iterdir()) == [private, path]
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, lambda part: part.symlink_to("private")], ids=["pipe", "link"])
+def test_a_header_is_read_from_no_link_or_pipe(tmp_path, put):
+    path, part = tmp_path / "unique.csv", tmp_path / "unique.csv.part"
+    (tmp_path / "private").write_bytes(b"secret\n")
+    put(part)
+    form = csv_form(path, ",", KeptBeginning(3, 0))
+    with pytest.raises(OSError, match=r"pipe, socket or device|symbolic links"):
+        list(form.rows([b'{"id":"a"}']))
 
 
 def test_a_file_without_lines_is_written_too(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -21,7 +22,7 @@ from simhbase.corpus.outputs.files import (
 )
 from simhbase.corpus.streams import split_lines
 from simhbase.errors import BadInput
-from simhbase.process.plain_files import plain_target
+from simhbase.process.plain_files import open_plain, plain_target
 from simhbase.text.packing import Rereadable, unpacked
 
 # What spreadsheets take for the beginning of a formula: OWASP, "CSV Injection".
@@ -84,7 +85,7 @@ def _header(path: Path, delimiter: str, keep: KeptBeginning) -> list[str] | None
     target = plain_target(path)
     if target is None or not keep.size:
         return None
-    with part_of(target).open("rb") as file:
+    with open_plain(part_of(target), os.O_NOFOLLOW) as file:
         lines = split_lines(unpacked(Rereadable(file)), sys.maxsize)
         csv.field_size_limit(sys.maxsize)  # documents may have fields of any name
         rows = csv.reader(

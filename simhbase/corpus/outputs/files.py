@@ -56,11 +56,12 @@ class Form:
     """Format of an output file.
 
     rows: converts lines to the lines to write; finish: turns the unfinished file into the final one, given
-    the unfinished file, the final name, and the valid beginning; None to rename it.
+    the unfinished file (open, as others may put a link in its place), the final name, and the valid
+    beginning; None to rename it.
     """
 
     rows: Callable[[Iterable[bytes]], Iterable[bytes]]
-    finish: Callable[[Path, Path, KeptBeginning], None] | None = None
+    finish: Callable[[BinaryIO, Path, KeptBeginning], None] | None = None
 
 
 LINES = Form(iter)
@@ -160,7 +161,7 @@ class OutputFile(AbstractContextManager["OutputFile"]):
                     os.fsync(self._file.fileno())
                     # Before closing the file releases the lock.
                     if self._form.finish:
-                        self._form.finish(self._written, self._target, KeptBeginning(self._size, self._crc))
+                        self._form.finish(self._file, self._target, KeptBeginning(self._size, self._crc))
                     else:
                         rename(self._written, self._target)
             finally:

@@ -15,7 +15,15 @@ from uuid import UUID
 
 from simhbase.corpus.fields import json_value
 from simhbase.corpus.formats.parquet import json_type, json_values
-from simhbase.corpus.outputs.files import Form, KeptBeginning, cell, made_of, parsed_line, rename
+from simhbase.corpus.outputs.files import (
+    Form,
+    KeptBeginning,
+    cell,
+    made_of,
+    parsed_line,
+    part_of,
+    rename,
+)
 from simhbase.errors import BadInput
 
 BATCH_BYTES = 4 << 20  # lines parsed at once
@@ -50,7 +58,7 @@ def parquet_form(path: Path, types: Callable[[], Types]) -> Form:
                 )
             yield line
 
-    def finish(written: Path, target: Path, kept: KeptBeginning) -> None:
+    def finish(written: BinaryIO, target: Path, kept: KeptBeginning) -> None:
         made = made_of(target)
         try:
             made.unlink(missing_ok=True)
@@ -62,7 +70,7 @@ def parquet_form(path: Path, types: Callable[[], Types]) -> Form:
         except BaseException:
             made.unlink(missing_ok=True)
             raise
-        written.unlink()
+        part_of(target).unlink()
 
     return Form(readable, finish)
 
@@ -88,7 +96,7 @@ def _made_of(kept: KeptBeginning) -> bytes:
     return f"{kept.size} {kept.crc}".encode()
 
 
-def _write_table(lines: Path, made: BinaryIO, kept: KeptBeginning, known: Types) -> None:
+def _write_table(lines: BinaryIO, made: BinaryIO, kept: KeptBeginning, known: Types) -> None:
     """Create a Parquet file from JSON lines."""
     tried = _types_to_try(lines, known)
     unfit = set(tried)
@@ -98,11 +106,11 @@ def _write_table(lines: Path, made: BinaryIO, kept: KeptBeginning, known: Types)
             del tried[name][0]
 
 
-def _types_to_try(lines: Path, known: Types) -> dict[str, list[Any]]:
+def _types_to_try(lines: BinaryIO, known: Types) -> dict[str, list[Any]]:
     """For each column the types that its values may fit, best first; None, for text, always fits."""
     import pyarrow as arrow
 
-    found: dict[str, Any] = dict.fromkeys(() if lines.stat().st_size else known, arrow.null())
+    found: dict[str, Any] = dict.fromkeys(() if lines.seek(0, os.SEEK_END) else known, arrow.null())
     for _, columns in _batches(lines, 0):
         for name, values in columns.items():
             kind = _type_of(values)
@@ -163,7 +171,7 @@ def _can_be_written(kind: Any) -> bool:
     return _can_be_written(kind.value_type) if types.is_list(kind) else True
 
 
-def _unfit(lines: Path, made: BinaryIO, kept: KeptBeginning, types: Types) -> set[str]:
+def _unfit(lines: BinaryIO, made: BinaryIO, kept: KeptBeginning, types: Types) -> set[str]:
     """Write the table with columns of these types; returns the columns that do not fit all values, in which
     case the table is incomplete."""
     import pyarrow as arrow
@@ -268,16 +276,16 @@ def _is_same(written: Any, given: Any) -> bool:
     return bool(written == given) and isinstance(written, bool) == isinstance(given, bool)
 
 
-def _batches(lines: Path, width: int) -> Iterator[tuple[int, dict[str, list[Any]]]]:
+def _batches(lines: BinaryIO, width: int) -> Iterator[tuple[int, dict[str, list[Any]]]]:
     """Some lines at a time: their number, and those columns of values that one of them has. width: of the
     table, if it is known."""
-    with lines.open("rb") as file:
-        while group := file.readlines(BATCH_BYTES):
-            rows = list(map(parsed_line, group))
-            at_once = max(1, BATCH_CELLS // max(1, width, len(_names(rows))))
-            for start in range(0, len(rows), at_once):
-                some = rows[start : start + at_once]
-                yield len(some), {name: [row.get(name) for row in some] for name in _names(some)}
+    lines.seek(0)
+    while group := lines.readlines(BATCH_BYTES):
+        rows = list(map(parsed_line, group))
+        at_once = max(1, BATCH_CELLS // max(1, width, len(_names(rows))))
+        for start in range(0, len(rows), at_once):
+            some = rows[start : start + at_once]
+            yield len(some), {name: [row.get(name) for row in some] for name in _names(some)}
 
 
 def _names(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, None]:
