@@ -117,7 +117,7 @@ class Rows:
                 return end.value
 
     def _answer(self, request: Request) -> Any:
-        if request.method not in ("scannerGetList", "getRowsWithColumns", "getRows"):
+        if request.method not in ("scannerGetList", "getRowsWithColumns"):
             return 1
         number = request.arguments.get("nbRows") or len(request.arguments["rows"])
         self.asked.append(number)
@@ -151,6 +151,12 @@ def test_all_cells_of_rows_come_in_answers_of_fewer():
     assert len(next(records.iterate())) == PAGE_ROWS
     records.get([number.to_bytes(4) for number in range(10_000)])
     assert max(gateways.asked) == CELLS_AT_ONCE
+
+
+def test_cells_of_other_families_are_not_read():
+    """What another program put into one of its own was taken for a document's row, and refused as damaged."""
+    request = Table("t", b"d:").all_cells([b"a"])
+    assert (request.method, request.arguments["columns"]) == ("getRowsWithColumns", [b"d"])
 
 
 def test_the_largest_rows_fit_into_an_answer():

@@ -126,9 +126,10 @@ class Table:
         return self._mutate([_repeated(self._delete_key, keys)], time, len(keys))
 
     def all_cells(self, keys: Sequence[bytes]) -> Request:
-        """Get existing rows with all cells."""
+        """Get existing rows with all cells of the family; other programs may have made others."""
         size = SMALL_BYTES + sum(map(len, keys)) + 4 * len(keys)
-        return self._request("getRows", size, rows=keys, attributes={})
+        family = self.column.partition(b":")[0]
+        return self._request("getRowsWithColumns", size, rows=keys, columns=[family], attributes={})
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> Request:
         """Put a row at the server's time if it holds the expected value; None: if it is absent."""
