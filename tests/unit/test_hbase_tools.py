@@ -43,6 +43,16 @@ def test_one_process_answers_all_calls(tmp_path):
     assert "has\\tt\\tr\\t5" in third
 
 
+def test_the_command_does_not_run_in_the_working_folder(tmp_path, monkeypatch):
+    """Ruby reads a file .jrubyrc there, and code of a stranger from where that says."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "given").mkdir()
+    monkeypatch.chdir(tmp_path / "given")
+    with closing(tools(tmp_path / "work", "os.getcwd() + '\\nsimhbase: true'")) as found:
+        found.files("trying")
+    assert (tmp_path / "work" / "log").read_text() == f"{tmp_path}/work\n"
+
+
 def test_a_path_is_no_further_word_or_tool(tmp_path):
     """A folder whose name has a line break was followed by a tool of its choice."""
     with closing(tools(tmp_path, "f'{line!r}\\nsimhbase: true'")) as found:
@@ -123,7 +133,11 @@ def test_the_command_is_found_on_the_path_and_then_in_hbase_home(monkeypatch, tm
     monkeypatch.setenv("PATH", "/nowhere")
     assert hbase_command() == [f"{tmp_path}/my hbase/bin/hbase"]
     monkeypatch.setenv("PATH", f"{tmp_path}/path")
-    assert hbase_command() == ["hbase"]
+    assert hbase_command() == [f"{tmp_path}/path/hbase"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(VARIABLE, "path/hbase run")
+    assert hbase_command() == [f"{tmp_path}/path/hbase", "run"]
+    monkeypatch.delenv(VARIABLE)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv(HOME)
     with pytest.raises(UsageError, match=f"set {HOME}, or name its hbase in {VARIABLE}"):

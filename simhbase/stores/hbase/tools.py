@@ -88,8 +88,8 @@ class ToolFailed(StoreFailed):
 class Tools:
     """Runs tools one after the other.
 
-    command: runs a class, with its first arguments; log: file for all output; alive: called every second
-    while a tool runs.
+    command: runs a class, with its first arguments; log: file for all output, in whose folder it runs; alive:
+    called every second while a tool runs.
     """
 
     command: Sequence[str]
@@ -175,6 +175,8 @@ class Tools:
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
+                # Not where strangers may have put a .jrubyrc, which says where Ruby looks for its own code.
+                cwd=self.log.parent,
                 env={**os.environ, _JAVA_OPTIONS: f"{_COMPILED_QUICKLY} {said}".strip()},
                 start_new_session=True,  # so that Ctrl-C only reaches us, and we can stop all of it
             )
@@ -241,13 +243,14 @@ def hbase_command() -> Sequence[str]:
         command = shlex.split(named)
     except ValueError as error:
         raise UsageError(f"{VARIABLE}={named} is no command: {error}") from error
-    if not command or shutil.which(command[0]) is None:
+    found = shutil.which(command[0]) if command else None
+    if found is None:
         raise UsageError(
             f"no command {named!r}: HBase's own tool loads HFiles. Install HBase, with the configuration of "
             f"its cluster, on this machine, and add its folder bin to PATH, set {HOME}, or name its hbase in "
             f"{VARIABLE}"
         )
-    return command
+    return [os.path.abspath(found), *command[1:]]  # noqa: PTH100  # links stay
 
 
 def _read(process: subprocess.Popen[str], log: Path, answers: SimpleQueue[str]) -> None:
