@@ -378,6 +378,20 @@ def test_the_prefixed_id_is_put_where_the_id_was():
     assert unique_line(with_its_id(record, "meta.id")) == b'{"meta":{"id":"p/7","n":1},"text":"t"}'
 
 
+def test_a_number_of_thousands_of_digits_loses_no_field_where_ids_get_a_prefix():
+    line = f'{{"id":"a","more":{"1" * 5_000}}}'.encode()
+    record = with_its_id(Record("x", 1, "p/a", text="t", json=line), "id")
+    assert orjson.loads(unique_line(record)) == {"id": "p/a", "more": "1" * 5_000}
+
+
+def test_a_field_with_half_a_character_in_its_name_is_a_column(tmp_path):
+    """It was an unexpected UnicodeEncodeError, when all documents had been compared."""
+    path = tmp_path / "unique.parquet"
+    with OutputFile(path, form=parquet_form(path, dict)) as file:
+        file.write([b'{"id":"a"}', b'{"id":"b","\\udfff":1}'])
+    assert parquet.read_table(path).to_pylist() == [{"id": "a", "\\udfff": None}, {"id": "b", "\\udfff": 1}]
+
+
 def test_a_line_of_very_many_levels_gets_the_prefixed_id_too():
     levels = "[" * 1010 + "]" * 1010
     record = Record("x", 1, "p/a", text="t", json=f'{{"id": "a", "text": "t", "n": {levels}}}'.encode())

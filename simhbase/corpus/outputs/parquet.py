@@ -177,7 +177,10 @@ def _unfit(lines: BinaryIO, made: BinaryIO, kept: KeptBeginning, types: Types) -
     import pyarrow as arrow
     from pyarrow.parquet import ParquetWriter
 
-    fields = [(name, arrow.string() if kind is None else kind) for name, kind in types.items()]
+    # Halves of surrogate pairs are escaped, as in CSV.
+    names = [name.encode(errors="backslashreplace").decode() for name in types]
+    kinds = [arrow.string() if kind is None else kind for kind in types.values()]
+    fields = list(zip(names, kinds, strict=True))
     schema = arrow.schema(fields, metadata={_MADE_OF: _made_of(kept)})
     unfit: set[str] = set()
     made.seek(0)
@@ -193,8 +196,8 @@ def _unfit(lines: BinaryIO, made: BinaryIO, kept: KeptBeginning, types: Types) -
             if unfit:
                 continue
             every = [
-                arrays[field.name] if field.name in arrays else arrow.nulls(count, field.type)
-                for field in schema
+                arrays[name] if name in arrays else arrow.nulls(count, kind)
+                for name, kind in zip(types, kinds, strict=True)
             ]
             group.append(arrow.table(every, schema=schema))
             size += group[-1].nbytes

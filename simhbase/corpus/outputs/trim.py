@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from simhbase.corpus.fields import with_field
+from simhbase.corpus.fields import exact_json_value, with_field
 from simhbase.corpus.outputs.files import json_line
 from simhbase.corpus.record import Record
 
@@ -42,10 +42,10 @@ def in_one_schema(record: Record, id_field: str, text_field: str, *, has_field: 
 def _rewritten(record: Record, line: bytes, fields_of: Callable[[Fields], Fields]) -> Record:
     """The record with other fields in its JSON line; without the line if Python cannot parse it."""
     try:
-        # json, not orjson: it keeps integers of more than 64 bits.
-        fields = fields_of(json.loads(line, strict=False))
+        # json, not orjson: it keeps integers of more than 64 bits, and those of thousands of digits as texts.
+        fields = fields_of(exact_json_value(line))
         written = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    except (RecursionError, ValueError):  # a thousand levels or digits, which the parser accepts
+    except (RecursionError, ValueError):  # a thousand levels, which the parser accepts
         return record._replace(json=None)
     return record._replace(json=written.encode(errors="backslashreplace"))
 
