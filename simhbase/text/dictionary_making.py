@@ -4,9 +4,11 @@ it, and the others wait."""
 from __future__ import annotations
 
 import fcntl
+import os
 import runpy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from simhbase._core import Dictionary, build_dictionary
@@ -48,7 +50,9 @@ def _made(folder: str, path: Path) -> Dictionary:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
+    """Holds a lock, which no other user can: any could that may read the file."""
+    with open(path, "w", opener=partial(os.open, mode=0o600)) as file:
+        os.fchmod(file.fileno(), 0o600)
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

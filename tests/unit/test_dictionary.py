@@ -56,6 +56,14 @@ def test_of_threads_and_processes_that_wait_none_makes_it_again(folder, block, m
     assert dictionary()
 
 
+def test_no_other_user_can_hold_its_lock(tmp_path):
+    """All processes that make a dictionary would wait for that user."""
+    lock = tmp_path / "words.lock"
+    lock.touch(0o644)
+    with dictionary_making._alone(lock):
+        assert lock.stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.parametrize("damage", [b"", b"x", b"simhdic\x01" * 9])
 def test_a_damaged_copy_is_made_again(folder, block, damage, monkeypatch):
     folder.mkdir(parents=True)
