@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JError
+
 from simhbase import errors
 from simhbase.errors import SimhbaseError
 from simhbase.model.urls import without_passwords
@@ -19,6 +21,10 @@ _OTHER_PYTHON = re.compile(
 )
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 _SHOWN = 300  # characters
+_ENDED = (
+    "the Java process of Spark has ended, or does not answer. It may have had too little memory, as for one "
+    "very long line, which it reads whole: set spark.driver.memory, or see its messages"
+)
 
 
 @contextmanager
@@ -30,6 +36,8 @@ def raised_clearly() -> Iterator[None]:
         raise
     except Exception as error:
         said = str(error)
+        if isinstance(error, (Py4JError, ConnectionError)) and not _is_of_spark(error):
+            raise SimhbaseError(_ENDED) from error
         if not _is_of_spark(error):
             raise
         if sentence := _of_an_executor(said):

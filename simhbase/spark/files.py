@@ -49,6 +49,7 @@ PLACE, VALUE, ROW = "__simhbase_order", "value", "row"
 _LINES = f"id binary, text binary, {VALUE} string, {ROW} binary, {PROBLEM} string, {PLACE} long"
 _PATH, _BEGIN = "path", "begin"
 _PACKED = (".gz", ".bz2", ".zst", ".deflate", ".lz4", ".snappy")  # by these endings Spark unpacks files
+_MOST_INTEGER = (1 << 31) - 1
 _TOO_MANY = f"more than {MOST_ON_LINE} JSON objects on one line: write one a line (jq -c . does it)"
 
 
@@ -159,7 +160,10 @@ class Files:
         self._require_whole(df.sparkSession, set(map(_plain, before)))
         sources = dict(zip(self.uris, enumerate(self.names), strict=True))
         work = _LineParser(options, {each: sources[_plain(each)] for each in before}, begins, count_field)
-        lines = df.select(F.col("value").cast("binary").alias("line"), path, begin)
+        # Java reads a line whole; of one that is too long no more is handed over than tells this.
+        most = min(options.max_record_bytes, _MOST_INTEGER - 1) + 1
+        line = F.substring(F.col("value").cast("binary"), 1, most).alias("line")
+        lines = df.select(line, path, begin)
         return lines.mapInArrow(guarded(work), _LINES)
 
     def _require_whole(self, session: SparkSession, read: Set[str]) -> None:

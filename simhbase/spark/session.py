@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -19,6 +20,8 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # Where a thread of it ends for want of memory, Python would wait for its rows for ever.
+    "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError",
 }
 # What may say that there is another master, which the executors of a cluster connect to.
 _SET_UP = frozenset(("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME"))
@@ -73,4 +76,5 @@ def session_of(
     try:
         yield session
     finally:
-        session.stop()
+        with suppress(Py4JError, ConnectionError):  # Java may have ended
+            session.stop()

@@ -33,7 +33,7 @@ from simhbase.spark.fingerprints import ID
 from simhbase.spark.folders import Outputs
 from simhbase.spark.hfile_input import _Folder
 from simhbase.spark.session import PARTITIONS, for_files, shuffle_as_read
-from tests.command_line import environment, run, texts, write_lines
+from tests.command_line import environment, run, run_alone, texts, write_lines
 from tests.examples import ROOT
 
 pytestmark = pytest.mark.spark
@@ -334,6 +334,32 @@ def test_a_packed_file_without_a_byte_was_cut_short(spark, tmp_path, corpus):
         BadInput, match=r"f 1%\.jsonl\.gz is empty, which no packed file is: it was cut short"
     ):
         dedup_files(spark, [str(corpus)])
+
+
+def test_of_a_line_that_is_too_long_no_more_is_handed_over_than_tells_this(spark, tmp_path):
+    """All of it went through Arrow to Python."""
+    long = json.dumps({"id": "long", "text": "x" * 1000})
+    (tmp_path / "a.jsonl").write_text(f'{long}\n{{"id": "a", "text": "one two three four"}}\n')
+    options = InputOptions(max_record_bytes=100)
+    done = dedup_files(
+        spark, [str(tmp_path / "a.jsonl")], rejects=str(tmp_path / "rejects"), options=options
+    )
+    assert (done.documents, done.unique) == (2, 1)
+    (line,) = lines_of(tmp_path / "rejects")
+    assert "the record has 101 bytes or more" in json.loads(line)["reason"]
+
+
+def test_a_line_that_takes_more_memory_than_there_is_ends_the_command(tmp_path):
+    """A thread of Java ended, and Python waited for its rows for ever."""
+    with gzip.open(tmp_path / "a.jsonl.gz", "wb", compresslevel=1) as file:
+        file.write(b'{"id": "long", "text": "')
+        for _ in range(300):
+            file.write(bytes(1 << 20))
+    options = ("--master", "local[1]", "--conf", "spark.driver.memory=600m", "--unique", "unique")
+    done = run_alone("spark", "dedup", *options, "a.jsonl.gz", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(b"Error: the Java process of Spark has ended")
+    assert not (tmp_path / "unique").exists()
 
 
 def test_columns_that_some_files_of_parquet_lack_are_kept(spark, tmp_path):
