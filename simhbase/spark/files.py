@@ -10,6 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, fields
 from glob import has_magic
@@ -24,6 +25,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 
 from simhbase.corpus.folders import printable, resolved
+from simhbase.corpus.formats.parquet import require_all_rows
 from simhbase.corpus.names import format_of
 from simhbase.corpus.outputs.files import require_new_field, unique_line
 from simhbase.corpus.parser import Parser
@@ -35,6 +37,7 @@ from simhbase.errors import BadInput, UsageError
 from simhbase.model.urls import redacted
 from simhbase.process.machine import usable_threads
 from simhbase.spark.dedup import ORDER, WORDS, InputRows
+from simhbase.spark.file import FileOfSpark
 from simhbase.spark.fingerprints import PROBLEM, id_of, text_of
 from simhbase.spark.guard import guarded
 from simhbase.spark.places import LINE_BITS, MOST_FILES, MOST_ON_LINE, PART_BITS, place_of
@@ -50,6 +53,7 @@ _LINES = f"id binary, text binary, {VALUE} string, {ROW} binary, {PROBLEM} strin
 _PATH, _BEGIN = "path", "begin"
 _PACKED = (".gz", ".bz2", ".zst", ".deflate", ".lz4", ".snappy")  # by these endings Spark unpacks files
 _MOST_INTEGER = (1 << 31) - 1
+_FOOTERS_AT_ONCE = 16  # a server may take long for each
 _TOO_MANY = f"more than {MOST_ON_LINE} JSON objects on one line: write one a line (jq -c . does it)"
 
 
@@ -121,6 +125,7 @@ class Files:
             if is_given and option.name not in (*_SET_BY_JOBS, *_OPTIONS[self.format]):
                 raise UsageError(f"has no effect on {self.format} on Spark", parameter=option.name)
         if self.format == "parquet":
+            self._require_all_rows(session)
             # Spark takes the columns of one file for those of all, and drops others without a word.
             reader = _reader(session).option("mergeSchema", "true")
             df = self._table(reader.parquet(*self.given))
@@ -172,10 +177,23 @@ class Files:
         for uri, name in zip(self.uris, self.names, strict=True):
             if uri in read or not uri.endswith(_PACKED):
                 continue
-            path = context._jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]  # it has begun
-            files = path.getFileSystem(context._jsc.hadoopConfiguration())
-            if files.getFileStatus(path).getLen() == 0:
-                raise BadInput(f"{name} is empty, which no packed file is: it was cut short")
+            with FileOfSpark.open(context, uri) as file:
+                if file.size == 0:
+                    raise BadInput(f"{name} is empty, which no packed file is: it was cut short")
+
+    def _require_all_rows(self, session: SparkSession) -> None:
+        """Raises BadInput for a file of Parquet whose footer leaves out rows: Spark takes it at its word."""
+
+        def require(uri: str, name: str) -> None:
+            with FileOfSpark.open(session.sparkContext, uri) as file:
+                try:
+                    require_all_rows(file)
+                except BadInput as error:
+                    raise BadInput(f"{name}: {error}") from error
+
+        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as threads:
+            for _ in threads.map(require, self.uris, self.names):
+                pass
 
 
 @dataclass(frozen=True)

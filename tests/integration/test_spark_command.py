@@ -33,8 +33,10 @@ from simhbase.spark.fingerprints import ID
 from simhbase.spark.folders import Outputs
 from simhbase.spark.hfile_input import _Folder
 from simhbase.spark.session import PARTITIONS, for_files, shuffle_as_read
+from tests import thrift
 from tests.command_line import environment, run, run_alone, texts, write_lines
 from tests.examples import ROOT
+from tests.unit.test_parquet import ROW_GROUPS, groups_of, with_footer
 
 pytestmark = pytest.mark.spark
 
@@ -341,9 +343,7 @@ def test_of_a_line_that_is_too_long_no_more_is_handed_over_than_tells_this(spark
     long = json.dumps({"id": "long", "text": "x" * 1000})
     (tmp_path / "a.jsonl").write_text(f'{long}\n{{"id": "a", "text": "one two three four"}}\n')
     options = InputOptions(max_record_bytes=100)
-    done = dedup_files(
-        spark, [str(tmp_path / "a.jsonl")], rejects=str(tmp_path / "rejects"), options=options
-    )
+    done = dedup_files(spark, [str(tmp_path / "a.jsonl")], rejects=str(tmp_path / "rejects"), options=options)
     assert (done.documents, done.unique) == (2, 1)
     (line,) = lines_of(tmp_path / "rejects")
     assert "the record has 101 bytes or more" in json.loads(line)["reason"]
@@ -375,6 +375,30 @@ def test_columns_that_some_files_of_parquet_lack_are_kept(spark, tmp_path):
         ("b", "x", None),
         ("c", None, 1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        ([0], "its groups have 3 rows, its footer counts 6"),
+        ([0, 0], "its columns overlap"),
+    ],
+)
+def test_rows_that_the_footer_of_a_parquet_file_leaves_out_are_told(spark, tmp_path, groups, said):
+    """Spark takes it at its word. Before rows are read, so that the lists of all files are not written."""
+    (tmp_path / "in").mkdir()
+    rows = pa.table({"id": list("abcdef"), "text": texts(6)})
+    for name in ("a", "b %"):
+        pq.write_table(rows, tmp_path / f"in/{name}.parquet", row_group_size=3)
+    assert dedup_files(spark, [str(tmp_path / "in")]).documents == 12
+
+    def keep(footer: thrift.Struct) -> None:
+        of_groups = groups_of(footer)
+        footer[ROW_GROUPS] = (thrift.LIST, (thrift.STRUCT, [of_groups[number] for number in groups]))
+
+    with_footer(tmp_path / "in/b %.parquet", keep)
+    with pytest.raises(BadInput, match=rf"b %\.parquet: it cannot be read \({said}\)$"):
+        dedup_files(spark, [str(tmp_path / "in")])
 
 
 def test_commands_have_a_session_with_the_settings_of_the_one_given_and_plans_of_their_own(spark, tmp_path):

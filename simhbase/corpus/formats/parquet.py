@@ -123,9 +123,7 @@ class _Parquet:
             for batch in self._batches_of(group, columns):
                 yield batch
                 given += batch.num_rows
-        counted = self.table.metadata.num_rows
-        if given != counted:
-            raise OSError(f"its groups have {given:,} rows, its footer counts {counted:,}")
+        _require_all(given, self.table.metadata)
 
     def _batches_of(self, group: int, columns: list[str] | None) -> Iterator[Any]:
         from pyarrow import ArrowException
@@ -167,6 +165,27 @@ class _Parquet:
             packed, unpacked = sum(page.packed for page in some), sum(map(_held, some))
             require_plausible(f"{what}, which are in lists,", packed, unpacked, self.most_bytes)
         return some
+
+
+def require_all_rows(file: RawIOBase) -> None:
+    """Raise BadInput for a Parquet file of which a reader that takes its footer at its word leaves out rows,
+    or reads some twice; for one that is none, or is encrypted, nothing is raised."""
+    from pyarrow import ArrowException
+
+    is_parquet = file.read(len(MAGIC)) == MAGIC
+    file.seek(0)
+    try:
+        if is_parquet and isinstance(opened := _opened(file, InputOptions()), _Parquet):
+            footer = opened.table.metadata
+            groups = range(footer.num_row_groups)
+            _require_all(sum(footer.row_group(group).num_rows for group in groups), footer)
+    except (ArrowException, OSError) as error:
+        raise BadInput(f"it cannot be read ({_brief(error)})") from error
+
+
+def _require_all(given: int, footer: Any) -> None:
+    if given != footer.num_rows:
+        raise OSError(f"its groups have {given:,} rows, its footer counts {footer.num_rows:,}")
 
 
 def _held(page: Page) -> int:
