@@ -149,7 +149,7 @@ class Parser:
     def _given_id(self, raw: Raw, fields: JsonObject | None) -> Any:
         if raw.id is None and fields is not None:
             return fields.get(self.options.id_field, ID_HINT)
-        return self.options.decode(raw.id, raw.encoding) if isinstance(raw.id, bytes) else raw.id
+        return self.options.decode_cell(raw.id, raw.encoding) if isinstance(raw.id, bytes) else raw.id
 
     def _id(self, raw: Raw, value: Any) -> str:
         try:
@@ -210,7 +210,7 @@ class Parser:
     def _value(self, raw: Raw, fields: JsonObject | None) -> Value | None:
         value = None
         if fields is None:
-            value = None if raw.value is None else self.options.decode(raw.value, raw.encoding)
+            value = None if raw.value is None else self.options.decode_cell(raw.value, raw.encoding)
         elif (name := self.options.value_field) is not None and has_field(fields.fields, name):
             value = fields.get(name, VALUE_HINT)  # documents without it are kept last
         if isinstance(value, (bool, list, dict)):
@@ -226,7 +226,8 @@ class Parser:
         if fields is not None:
             values = [fields.get(field, TAG_HINT) for _, field in named]
         elif raw.tags:
-            values = [None if cell is None else self.options.decode(cell, raw.encoding) for cell in raw.tags]
+            decode = self.options.decode_cell
+            values = [None if cell is None else decode(cell, raw.encoding) for cell in raw.tags]
         else:
             raise BadInput(f"no field {named[0][1]!r}: this format has none to take tags from")
         found = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from simhbase.errors import BadInput, UsageError
-from simhbase.text.encoding import decode, is_wide
+from simhbase.text.encoding import decode_all, is_wide
 
 if TYPE_CHECKING:
     from simhbase.index.tags import Tags
@@ -111,7 +111,7 @@ class InputOptions:
             raise UsageError(f"must be at least 1, not {self.max_record_bytes}", parameter="max_record_bytes")
         if self.zstd_long is not None and not 10 <= self.zstd_long <= 31:
             raise UsageError(f"must be from 10 to 31, not {self.zstd_long}", parameter="zstd_long")
-        decode(b"", self.encoding)
+        decode_all(b"", self.encoding)
         if unknown := re.search(r"\{[^}]*\}?|\}", self.id_prefix.replace("{file}", "")):
             raise UsageError(
                 f"{unknown[0]} stands for nothing: {{file}} is the file's name", parameter="id_prefix"
@@ -135,12 +135,17 @@ class InputOptions:
         return FINGERPRINT_HINT if self.fingerprint_field else TEXT_HINT
 
     def decode(self, data: bytes, encoding: str | None = None) -> str:
-        """Decode bytes of a record. encoding: of these, if it is known. Raises BadInput, with advice if it is
-        not."""
+        """Decode bytes of a record, without a byte order mark. Otherwise as `decode_cell`."""
+        text = self.decode_cell(data, encoding)
+        return text if encoding == AS_GIVEN else text.removeprefix("\ufeff")
+
+    def decode_cell(self, data: bytes, encoding: str | None = None) -> str:
+        """Decode bytes of a part of a record. encoding: of these, if it is known. Raises BadInput, with
+        advice if it is not."""
         if encoding == AS_GIVEN:
             return data.decode(errors="surrogatepass")
         try:
-            return decode(data, encoding or self.encoding)
+            return decode_all(data, encoding or self.encoding)
         except BadInput as error:
             if encoding not in (None, "utf-8"):
                 raise

@@ -203,6 +203,36 @@ def test_a_part_of_characters_is_no_delimiter(delimiter, encoding):
         InputOptions(delimiter=delimiter, encoding=encoding)
 
 
+@pytest.mark.parametrize("name", ["iso2022_jp", "iso-2022-jp-3", "iso2022_kr", "hz"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_encodings_whose_characters_have_the_bytes_of_delimiters_are_refused(tmp_path, name, suffix):
+    """Rows seemed to lack a quote, or were read as the bytes of escapes."""
+    text = "ガンマ" if name != "hz" else "中文，句子"
+    path = write(tmp_path / f"x.{suffix}", f'id\ttext\na\t"{text}"\n'.encode(name).replace(b"\t", b","))
+    if suffix == "tsv":
+        path.write_bytes(path.read_bytes().replace(b",", b"\t"))
+    (item,) = read(path, encoding=name)
+    assert isinstance(item, SourceReject)
+    assert item.reason.startswith(f"in {name} the bytes of delimiters and quotes are also those of other")
+    if name != "hz":
+        (item,) = read(path)
+        assert item.reason.endswith("not CSV: it looks like ISO-2022: convert it to UTF-8 first")
+
+
+def test_tabs_are_no_part_of_characters(tmp_path):
+    path = write(tmp_path / "x.tsv", "id\ttext\na\tガンマ\n".encode("iso2022_jp"))
+    assert texts(read(path, encoding="iso2022_jp", quoting="none")) == [("a", "ガンマ")]
+
+
+def test_a_byte_order_mark_within_is_a_part_of_cells(tmp_path):
+    """Two ids were one, as they are not in JSON lines."""
+    path = write(tmp_path / "x.csv", "\ufeffid,text,t\n\ufeffa,one,\ufeffz\na,two,z\n".encode())
+    items = read(path, tag_fields=(("t", "t"),), value_field="t", whole_rows=True)
+    assert [(item.id, item.text) for item in items] == [("\ufeffa", "one"), ("a", "two")]
+    assert [item.tags[0][1] for item in items] == [item.value for item in items] == ["\ufeffz", "z"]
+    assert orjson.loads(items[0].json) == {"id": "\ufeffa", "text": "one", "t": "\ufeffz"}
+
+
 def test_few_lines_that_look_like_rows_in_a_cell_are_said(tmp_path):
     path = write(tmp_path / "x.csv", b'id,text\na,"one\nb,c\nd,e"\nf,"g\nh,i"\nj,"k\nl"\n')
     items, notes = noted(path)

@@ -29,6 +29,7 @@ from simhbase.corpus.record import (
     too_long,
 )
 from simhbase.errors import BadInput
+from simhbase.text.encoding import SHIFT, is_shifted
 from simhbase.text.packing import Unreadable
 
 DECIDING_LINES, DECIDING_BYTES = 1000, 1 << 20  # of a TSV, from its first cell that begins with a quote
@@ -169,7 +170,7 @@ class _Columns:
             texts = [
                 None
                 if cell is None
-                else (options.decode(cell) if column in needed else readable(cell, options))
+                else (options.decode_cell(cell) if column in needed else readable(cell, options))
                 for column, cell in enumerate(row.cells)
             ]
             return json_line(dict(zip(self.names, texts, strict=True)))
@@ -219,6 +220,7 @@ class _Rows:
         self._options = options
         self._note = note
         self._lines = _Lines(lines, options)
+        self._require_parted(delimiter)
         self._delimiter = self._stated() or delimiter
         if self._delimiter != delimiter:
             note(
@@ -253,6 +255,16 @@ class _Rows:
             else:
                 if not self._lines.is_blank:
                     yield self._row(number, row, cells)
+
+    def _require_parted(self, delimiter: str) -> None:
+        """Raise BadInput for an encoding in which the bytes of delimiters and quotes may be others."""
+        encoding = self._options.encoding
+        is_plain = delimiter == "\t" and self._options.quoting == "none"
+        if encoding != "auto" and is_shifted(encoding) and not is_plain:
+            raise BadInput(
+                f"in {encoding} the bytes of delimiters and quotes are also those of other characters: "
+                "convert it to UTF-8 first"
+            )
 
     def _stated(self) -> str | None:
         """The delimiter that the first line names, if it is one of Excel. Raises BadInput."""
@@ -508,6 +520,8 @@ class _Lines:
         self.number += 1
         self.taken.append(line)
         self._size += _size(line)
+        if isinstance(line, bytes) and SHIFT in line and self._options.encoding == "auto":
+            raise csv.Error("it looks like ISO-2022: convert it to UTF-8 first")
         if isinstance(line, TooLong) or self._size > self._options.max_record_bytes + 1:
             raise csv.Error(f"{too_long(self._size - 1, self._options)}; is a quote missing?")
         return line

@@ -23,6 +23,6 @@ def distinct_names(names: Sequence[str]) -> list[str]:
 def readable(cell: bytes, options: InputOptions) -> str:
     r"""A cell that is not needed: bytes that cannot be decoded are escaped, e.g. \x80."""
     try:
-        return options.decode(cell)
+        return options.decode_cell(cell)
     except BadInput:
         return cell.decode(errors="backslashreplace")
