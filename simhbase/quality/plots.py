@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import chdir
 from io import BytesIO
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -18,7 +19,9 @@ from simhbase.quality.pairs import TextPairs
 from simhbase.quality.schemes import MINHASH_THRESHOLDS
 
 try:
-    from matplotlib import rcParams
+    # It takes settings from the current folder, and in old versions evaluates one.
+    with chdir(Path(__file__).parent):
+        from matplotlib import rcParams
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter, ScalarFormatter

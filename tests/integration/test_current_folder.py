@@ -1,4 +1,4 @@
-"""Modules in the current folder, which may be a stranger's: no process that is started runs them."""
+"""Modules and settings in the current folder, which may be a stranger's: no process uses them."""
 
 import subprocess
 import sys
@@ -51,6 +51,14 @@ def test_a_program_that_reads_pages_runs_none(folder, tmp_path):
     script.write_text(PYTHON)
     done(sys.executable, script, folder=folder)
     assert not (tmp_path / "run").exists()
+
+
+def test_plots_have_no_settings_of_it(folder, tmp_path):
+    """Some have LaTeX read files of the user, and old versions of matplotlib evaluate one."""
+    (folder / "matplotlibrc").write_text("text.usetex: True\n")
+    script = tmp_path / "script.py"
+    script.write_text("from simhbase.quality.plots import rcParams\nprint(rcParams['text.usetex'])")
+    assert done(sys.executable, script, folder=folder) == b"False\n"
 
 
 def test_a_service_with_several_processes_runs_none(folder, tmp_path, monkeypatch):
