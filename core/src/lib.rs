@@ -1264,13 +1264,26 @@ fn parquet_footer<'py>(
     Ok((found.schema, array(py, &found.columns), array(py, &found.places)))
 }
 
+type Deltas = (bool, Option<i32>, bool);
+
 /// Of the header of a page in a Parquet file: the page's kind, its size unpacked and in the file, the number of its values,
-/// 0 if that is not told, and the header's own size. header: it and what follows. Raises IndexError if it is longer, OSError
-/// if readers may take it otherwise, ValueError for other damage.
+/// 0 if that is not told, the header's own size, and None, or of a page whose texts have their lengths in deltas: whether
+/// these begin as those before, the bytes of its levels, None if they are packed with it, and whether it is packed. header:
+/// it and what follows. Raises IndexError if it is longer, OSError if readers may take it otherwise, ValueError for other
+/// damage.
 #[pyfunction]
-fn parquet_page(header: &[u8]) -> PyResult<(i32, i32, i32, i32, usize)> {
+fn parquet_page(header: &[u8]) -> PyResult<(i32, i32, i32, i32, usize, Option<Deltas>)> {
     let page = parquet::Page::read(header).map_err(parquet_error)?;
-    Ok((page.kind, page.unpacked, page.packed, page.values, page.header))
+    let deltas = page.deltas.map(|deltas| (deltas.prefixes, deltas.levels, deltas.packed));
+    Ok((page.kind, page.unpacked, page.packed, page.values, page.header, deltas))
+}
+
+/// Of a page of Parquet whose lengths are deltas, without its levels: the bytes that texts share with those before them.
+/// values: how many it has. Raises IndexError if it ends too soon, OSError if readers may read it otherwise.
+#[pyfunction]
+fn parquet_shared_bytes(py: Python<'_>, page: &Bound<'_, PyBytes>, prefixes: bool, values: u32) -> PyResult<u64> {
+    let data = page.as_bytes();
+    work(py, || parquet::shared_bytes(data, prefixes, values))?.map_err(parquet_error)
 }
 
 fn parquet_error(damage: parquet::Damage) -> PyErr {
@@ -1315,6 +1328,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rows_from, module)?)?;
     module.add_function(wrap_pyfunction!(parquet_footer, module)?)?;
     module.add_function(wrap_pyfunction!(parquet_page, module)?)?;
+    module.add_function(wrap_pyfunction!(parquet_shared_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(segments, module)?)?;
     module.add_function(wrap_pyfunction!(unicode_sum, module)?)
 }

@@ -1,5 +1,6 @@
 //! Where the columns of a Parquet file are, by its footer, and how large a page is, by its header: fields in Thrift's
-//! compact form. Nothing else of them is kept, and what readers may take otherwise is refused.
+//! compact form. Nothing else of them is kept, and what readers may take otherwise is refused. Of pages whose texts have
+//! their lengths in deltas, how many bytes these texts have: few bytes of a page may mean any number.
 
 use std::collections::HashSet;
 
@@ -18,6 +19,16 @@ const KIND: i16 = 1;
 const PAGE_PACKED: i16 = 3;
 const OF_KIND: [(i32, i16); 3] = [(0, 5), (2, 7), (3, 8)];
 const VALUES: i16 = 1;
+const DATA: usize = 0; // places in OF_KIND
+const DATA_2: usize = 2;
+const ENCODING: i16 = 2;
+const LEVELS: [i16; 2] = [3, 4]; // their encodings
+const ENCODING_2: i16 = 4;
+const LEVELS_2: [i16; 2] = [5, 6]; // their bytes
+const IS_PACKED: i16 = 7;
+const RLE: i32 = 3;
+const DELTA_LENGTHS: i32 = 6;
+const DELTA_TEXTS: i32 = 7;
 
 const TRUE: u8 = 1;
 const FALSE: u8 = 2;
@@ -44,13 +55,24 @@ pub struct Footer {
     pub places: Vec<i64>,
 }
 
-/// Sizes in bytes. values: 0 if the header does not tell their number. header: its own size.
+/// Sizes in bytes. values: 0 if the header does not tell their number. header: its own size. deltas: None if the lengths of
+/// its texts are no deltas.
 pub struct Page {
     pub kind: i32,
     pub unpacked: i32,
     pub packed: i32,
     pub values: i32,
     pub header: usize,
+    pub deltas: Option<Deltas>,
+}
+
+/// Of a page whose texts have their lengths in deltas. prefixes: texts begin with a part of the one before. levels: bytes
+/// of levels, which are not packed; None if they are packed, each behind its size. packed: the rest is.
+#[derive(Clone, Copy)]
+pub struct Deltas {
+    pub prefixes: bool,
+    pub levels: Option<i32>,
+    pub packed: bool,
 }
 
 /// Why something cannot be read. Ambiguous: some reader may.
@@ -122,6 +144,8 @@ impl Page {
     pub fn read(data: &[u8]) -> Read<Page> {
         let mut reader = Reader { data, elements: 0, most: usize::MAX };
         let (mut found, mut values) = ([None; 3], [0; 3]); // kind and sizes; values by the place in OF_KIND
+        let (mut encodings, mut levels, mut packed_2) = ([0; 3], [RLE; 2], true);
+        let mut levels_2 = [0; 2];
         reader.fields(0, &mut |reader, number, kind| {
             if (KIND..=PAGE_PACKED).contains(&number) {
                 found[(number - KIND) as usize] = Some(reader.int(kind)?);
@@ -132,10 +156,18 @@ impl Page {
             };
             require(kind, STRUCT)?;
             reader.fields(1, &mut |reader, number, kind| {
-                if number != VALUES {
-                    return reader.skip(kind, 1);
+                match (place, number) {
+                    (_, VALUES) => values[place] = reader.int(kind)?,
+                    (DATA, ENCODING) | (DATA_2, ENCODING_2) => encodings[place] = reader.int(kind)?,
+                    (DATA, _) if LEVELS.contains(&number) => {
+                        levels[(number - LEVELS[0]) as usize] = reader.int(kind)?
+                    }
+                    (DATA_2, _) if LEVELS_2.contains(&number) => {
+                        levels_2[(number - LEVELS_2[0]) as usize] = reader.int(kind)?
+                    }
+                    (DATA_2, IS_PACKED) => packed_2 = kind == TRUE,
+                    _ => return reader.skip(kind, 1),
                 }
-                values[place] = reader.int(kind)?;
                 Ok(())
             })
         })?;
@@ -147,12 +179,50 @@ impl Page {
         }
         let place = OF_KIND.iter().position(|(of, _)| *of == kind);
         let values = place.map_or(0, |place| values[place]);
-        Ok(Page { kind, unpacked, packed, values, header: data.len() - reader.data.len() })
+        let has_deltas = |place: &usize| [DELTA_LENGTHS, DELTA_TEXTS].contains(&encodings[*place]);
+        let deltas = match place.filter(has_deltas) {
+            Some(DATA) if levels != [RLE; 2] => return Err(Ambiguous("its levels are of another encoding")),
+            Some(DATA_2) if levels_2[0].min(levels_2[1]) < 0 => return Err(Other("a size is negative")),
+            Some(place) => Some(Deltas {
+                prefixes: encodings[place] == DELTA_TEXTS,
+                levels: (place == DATA_2).then_some(levels_2[0].saturating_add(levels_2[1])),
+                packed: place == DATA || packed_2,
+            }),
+            None => None,
+        };
+        Ok(Page { kind, unpacked, packed, values, header: data.len() - reader.data.len(), deltas })
     }
+}
+
+/// The bytes of the beginnings that texts share with those before them, in a page whose lengths are deltas, without its
+/// levels; 0 if not `prefixes`. Readers hold all lengths at once: more than `values` are refused, as is what they may read
+/// otherwise.
+pub fn shared_bytes(data: &[u8], prefixes: bool, values: u32) -> Read<u64> {
+    let mut reader = Reader { data, elements: 0, most: usize::MAX };
+    let shared = reader.sum_of_deltas(values)?;
+    if prefixes {
+        reader.sum_of_deltas(values)?;
+        return Ok(shared);
+    }
+    Ok(0)
 }
 
 fn require(kind: u8, expected: u8) -> Read<()> {
     (kind == expected).then_some(()).ok_or(Other("a value is of another kind"))
+}
+
+/// A length, which no reader takes if it is negative or has more than 31 bits.
+fn length(number: i64) -> Read<u64> {
+    i32::try_from(number).ok().and_then(|length| u64::try_from(length).ok()).ok_or(Ambiguous("a length is too large"))
+}
+
+/// The number of at most 32 bits that begins at a bit.
+fn bits_at(data: &[u8], begin: usize, bits: usize) -> u64 {
+    let mut eight = [0; 8];
+    let part = data.get(begin / 8..).unwrap_or(&[]);
+    let size = part.len().min(8);
+    eight[..size].copy_from_slice(&part[..size]);
+    u64::from_le_bytes(eight) >> (begin % 8) & ((1 << bits) - 1)
 }
 
 struct Reader<'a> {
@@ -271,6 +341,44 @@ impl Reader<'_> {
     fn size(&mut self) -> Read<usize> {
         let size = self.varint()? as u32;
         (size >> 31 == 0).then_some(size as usize).ok_or(Other("a size is negative"))
+    }
+
+    /// The sum of numbers that are packed by their differences, of which there are at most so many. Passes over them.
+    fn sum_of_deltas(&mut self, most: u32) -> Read<u64> {
+        let (block, parts, total) = (self.varint()?, self.varint()?, self.varint()?);
+        let mut number = self.integer()?;
+        if total > most.into() {
+            return Err(Ambiguous("it has more lengths than values"));
+        }
+        if parts == 0 || block == 0 || block % parts != 0 || block / parts % 32 != 0 || block >> 32 != 0 {
+            return Err(Ambiguous("its lengths are in no blocks"));
+        }
+        let of_part = block / parts;
+        let (mut sum, mut left) = (length(number)? * u64::from(total > 0), total.saturating_sub(1));
+        while left > 0 {
+            let least = self.integer()?;
+            let widths = self.data;
+            self.pass(parts as usize)?;
+            for width in widths[..parts as usize].iter().take(left.div_ceil(of_part) as usize) {
+                let bits = usize::from(*width);
+                if bits > 32 {
+                    return Err(Ambiguous("a length has more than 32 bits"));
+                }
+                let count = left.min(of_part);
+                let packed = self.data;
+                let bytes = (of_part as usize / 8).checked_mul(bits).ok_or(Short)?;
+                if packed.len() < (count as usize * bits).div_ceil(8) {
+                    return Err(Short);
+                }
+                self.data = &packed[bytes.min(packed.len())..];
+                for place in 0..count as usize {
+                    number += least + bits_at(packed, place * bits, bits) as i64;
+                    sum += length(number)?;
+                }
+                left -= count;
+            }
+        }
+        Ok(sum)
     }
 
     fn varint(&mut self) -> Read<u64> {

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from io import RawIOBase
 from pathlib import Path
 from time import process_time
@@ -24,7 +25,7 @@ from pyarrow import parquet
 from simhbase.corpus.formats import parquet as parquet_input
 from simhbase.corpus.formats import parquet_sizes
 from simhbase.corpus.formats.parquet import most_bytes, parquet_records, require_plausible
-from simhbase.corpus.formats.parquet_sizes import Chunk, Page, chunks, pages, small_footer
+from simhbase.corpus.formats.parquet_sizes import Chunk, Page, chunks, pages, shared_bytes, small_footer
 from simhbase.corpus.record import InputOptions, Raw, Record, Reject, Source, SourceReject
 from simhbase.corpus.sources import Sources
 from tests import thrift
@@ -438,6 +439,142 @@ def test_a_later_page_that_takes_much_memory_is_not_read(tmp_path, monkeypatch):
     with path.open("rb", buffering=0) as file:
         _, text = chunks_of(path, file)[0]
         assert [page.rows for page in pages(file, text) if not page.is_dictionary] == [1, 1]
+
+
+class FarFile(io.BytesIO):
+    """A file on the web: one without a number."""
+
+
+def read_far(path: Path, **options: Any) -> list[Raw | Reject]:
+    source, file = Source("x", "x"), FarFile(path.read_bytes())
+    return list(parquet_records(source, file, InputOptions(**options), print))
+
+
+def test_a_later_page_of_a_file_on_the_web_that_takes_much_memory_is_not_read(tmp_path, monkeypatch):
+    """Only the first one was looked at: 116 kB took 2.6 GB."""
+    monkeypatch.setattr(parquet_input, "MAX_RECORD_BYTES", 1 << 20)
+    columns = {"id": [*"abcdefgh"], "text": ["some words"] * 7 + ["x" * 20_000_000]}
+    small = {"use_dictionary": False, "data_page_size": 10, "write_batch_size": 1}
+    path = table(tmp_path / "x.parquet", columns, compression="zstd", **small)
+    *items, last = read_far(path, max_record_bytes=1000)
+    assert [item.id for item in items if isinstance(item, Raw)] == [*"abcdef"]
+    assert "values of column text take 20,000,010 bytes of memory at once" in last.reason
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_large_values_of_pages_of_their_own_are_not_read_together(tmp_path, monkeypatch, far):
+    """Sixteen rows were read at once, however large: 190 kB took 3.4 GB."""
+    monkeypatch.setattr(parquet_input, "MAX_RECORD_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet_input, "BATCH_BYTES", 1 << 20)
+    columns = {"id": [*map(str, range(16))], "text": ["x" * 8_000_000] * 16}
+    small = {"use_dictionary": False, "data_page_size": 10, "write_batch_size": 1}
+    path = table(tmp_path / "x.parquet", columns, compression="zstd", **small)
+    before = pa.default_memory_pool().bytes_allocated()
+    sizes = list[int]()
+    source, file = Source("x", "x"), FarFile(path.read_bytes()) if far else path.open("rb")
+    with file:
+        for _ in parquet_records(source, file, InputOptions(max_record_bytes=1000), print):
+            sizes.append(pa.default_memory_pool().bytes_allocated() - before)
+    assert len(sizes) == 16
+    assert max(sizes) < 40_000_000
+
+
+DELTAS = ("DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY")
+
+
+def with_deltas(path: Path, texts: Any, encoding: str, **how: Any) -> Path:
+    ids = pa.array([*map(str, range(len(texts)))], pa.string())
+    return table(path, {"id": ids, "text": texts}, use_dictionary=False, column_encoding=encoding, **how)
+
+
+some_texts = st.lists(st.none() | st.text("ab", max_size=40) | st.text(max_size=5), max_size=300)
+
+
+@given(
+    some_texts,
+    st.sampled_from(DELTAS),
+    st.sampled_from(["none", "snappy", "gzip", "zstd", "brotli"]),
+    st.sampled_from(["1.0", "2.0"]),
+    st.booleans(),
+)
+def test_texts_with_their_lengths_in_deltas_are_read_and_counted(
+    tmp_path_factory, texts, encoding, compression, version, far
+):
+    path = tmp_path_factory.mktemp("parquet") / "x.parquet"
+    how = {
+        "compression": compression,
+        "data_page_version": version,
+        "data_page_size": 500,
+        "write_batch_size": 7,
+    }
+    with_deltas(path, pa.array(texts, pa.string()), encoding, **how)
+    items = read_far(path) if far else read(path)
+    kept = [item for item in items if not isinstance(item, Reject)]
+    found = [item.data.decode() if isinstance(item, Raw) else item.text for item in kept]
+    assert found == [text for text in texts if text is not None]
+    with path.open("rb", buffering=0) as file:
+        (pair,) = chunks_of(path, file)
+        for chunk, values in zip(pair, ([*map(str, range(len(texts)))], texts), strict=True):
+            some = list(pages(file, chunk))
+            shared = [
+                shared_bytes(
+                    file,
+                    page,
+                    compression_of(compression),
+                    1,
+                    partial(pa.decompress, asbytes=True),
+                )
+                for page in some
+            ]
+            size = sum(len(value.encode()) for value in values if value is not None)
+            assert sum(shared) + sum(page.unpacked for page in some) >= size
+            assert encoding == "DELTA_BYTE_ARRAY" or not any(shared)
+
+
+def compression_of(name: str) -> str:
+    return "UNCOMPRESSED" if name == "none" else name.upper()
+
+
+def test_texts_that_begin_as_those_before_are_counted_in_full(tmp_path, monkeypatch):
+    """2 kB of a file took 4.9 GB."""
+    monkeypatch.setattr(parquet_input, "MAX_RECORD_BYTES", 1 << 20)
+    texts = ["ab cd " * 30_000] * 300
+    path = with_deltas(tmp_path / "x.parquet", texts, "DELTA_BYTE_ARRAY", compression="zstd")
+    assert path.stat().st_size < 10_000
+    ((_, _, reason),) = rejects(read(path, max_record_bytes=1 << 20))
+    assert "values of column text take 54," in reason
+
+
+@pytest.mark.parametrize("encoding", [6, 7])
+def test_lengths_are_no_more_than_values(tmp_path, encoding):
+    """A reader holds as many as are said to be there: 557 bytes of a file took 2.2 GB, or eight."""
+    lengths = b"\x80\x80\x80\x80\x04\x04\xff\xff\xff\xff\x07\0" + bytes(100)
+    fields = [pa.field(name, pa.string(), nullable=False) for name in ("id", "text")]
+    columns = pa.table({"id": ["a"], "text": ["x" * (len(lengths) - 4)]}, pa.schema(fields))
+    path = tmp_path / "x.parquet"
+    how = {"use_dictionary": False, "compression": "none", "write_statistics": False, "store_schema": False}
+    parquet.write_table(columns, path, **how)
+    data = bytearray(path.read_bytes())
+    begin = data.index(b"x" * (len(lengths) - 4)) - 4
+    data[begin : begin + len(lengths)] = lengths
+    data[data.rindex(b"\x15\x02\x15\0\x15", 0, begin) + 3] = 2 * encoding  # was 0, PLAIN
+    path.write_bytes(data)
+    ((_, _, reason),) = rejects(read(path))
+    assert "it has more lengths than values" in reason
+
+
+def test_texts_with_their_lengths_in_deltas_are_not_unpacked_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_input, "MOST_SHARED", 1 << 20)
+    how = {"compression": "zstd", "data_page_size": 100_000, "write_batch_size": 1}
+    path = with_deltas(tmp_path / "x.parquet", ["x" * 200_000] * 10, "DELTA_LENGTH_BYTE_ARRAY", **how)
+    ((_, _, reason),) = rejects(read(path))
+    assert "1,048,576 are allowed for so few bytes of a file" in reason
+
+
+def test_lengths_in_deltas_that_are_packed_by_lz4_are_refused(tmp_path):
+    path = with_deltas(tmp_path / "x.parquet", ["some words"], "DELTA_BYTE_ARRAY", compression="lz4")
+    ((_, _, reason),) = rejects(read(path))
+    assert "its texts have their lengths in deltas, packed by LZ4: they are not read" in reason
 
 
 BOMB = {"id": ["a", "b"], "text": ["some words", "x" * 20_000_000]}

@@ -16,7 +16,14 @@ from typing import Any, BinaryIO, Literal
 from simhbase.corpus.fields import listed, with_field
 from simhbase.corpus.formats.arrow_sizes import Message, blocks, first_message, message_at
 from simhbase.corpus.formats.encoding_detection import DetectedEncoding
-from simhbase.corpus.formats.parquet_sizes import Chunk, Page, chunks, pages, small_footer
+from simhbase.corpus.formats.parquet_sizes import (
+    Chunk,
+    Page,
+    chunks,
+    pages,
+    shared_bytes,
+    small_footer,
+)
 from simhbase.corpus.formats.row_sizes import MOST_ROWS, PART_BYTES, parts, row_sizes
 from simhbase.corpus.formats.rows import distinct_names
 from simhbase.corpus.outputs.files import json_line
@@ -50,6 +57,7 @@ MOST_RATIO = 100  # of bytes in memory to bytes in the file; texts have 3 to 20
 MOST_SHARED_RATIO = 1 << 15
 MOST_SHARED = 4 << 30
 _ROW_BYTES, _VALUE_BYTES = 64, 8  # at least, of each row, and of each value
+_LENGTHS_BYTES = 8  # of the two lengths of a text, where these are deltas
 _SHARED = (
     "its rows share values, and those so far have {:,} bytes; {:,} are allowed for so few bytes of a file. "
     "Read a larger part with a larger max_record_bytes, or export the rows as JSON lines"
@@ -128,43 +136,117 @@ class _Parquet:
     def _batches_of(self, group: int, columns: list[str] | None) -> Iterator[Any]:
         from pyarrow import ArrowException
 
-        size = self._batch_rows(group, columns)
+        read = [
+            (number, chunk)
+            for number, chunk in enumerate(self.chunks[group])
+            if columns is None or any(f"{chunk.column}.".startswith(f"{each}.") for each in columns)
+        ]
+        size = self._batch_rows(group, read)
         rows = 0
         try:
-            for batch in self.table.iter_batches(size, [group], columns, use_threads=False):
+            for batch in self._read(group, columns, read, size):
                 yield _sound(batch)
                 rows += batch.num_rows
         except (ArrowException, OSError):  # some rows of the batch may be readable
-            rest = self.table.iter_batches(1, [group], columns, use_threads=False)
+            rest = self._read(group, columns, read, 1)
             yield from map(_sound, islice(rest, rows, None))
 
-    def _batch_rows(self, group: int, columns: list[str] | None) -> int:
-        """How many rows are read at once. Raises OSError for pages that take too much memory."""
-        read = [
-            self._pages(chunk)
-            for chunk in self.chunks[group]
-            if columns is None or any(f"{chunk.column}.".startswith(f"{each}.") for each in columns)
+    def _read(
+        self, group: int, columns: list[str] | None, read: Sequence[tuple[int, Chunk]], size: int
+    ) -> Iterator[Any]:
+        """Batches of so many rows. Pages that were not looked at before are looked at now. Raises OSError for
+        those that take too much memory."""
+        later = [
+            _LaterPages(chunk, self._pages(group, number, chunk), self.most_bytes)
+            for number, chunk in read
+            if self._is_looked_at_later(chunk)
         ]
+        batches = self.table.iter_batches(size, [group], columns, use_threads=False)
+        given = 0
+        while True:
+            for each in later:
+                each.look(given + size)
+            batch = next(batches, None)
+            if batch is None:
+                return
+            given += batch.num_rows
+            yield batch
+
+    def _is_looked_at_later(self, chunk: Chunk) -> bool:
+        """True for a column of a file on the web, which would be fetched twice; not with lists, as one row
+        may have all of their values."""
+        return chunk.is_flat and not _is_local(self.file)
+
+    def _batch_rows(self, group: int, columns: Sequence[tuple[int, Chunk]]) -> int:
+        """How many rows are read at once. Raises OSError for pages that take too much memory."""
+        read = [self._first_pages(group, number, chunk) for number, chunk in columns]
         shared = sum(page.unpacked for each in read for page in each if page.is_dictionary)
         rows = MOST_ROWS if _is_local(self.file) else FEW_ROWS
         # A large page is unpacked whole, however few of its rows are read.
         most = max(BATCH_BYTES, 2 * sum(most_bytes(each, 1) for each in read))
-        while rows > FEW_ROWS and sum(most_bytes(each, rows) for each in read) > most:
+        while rows > 1 and sum(most_bytes(each, rows) for each in read) > most:
             rows //= 2
         return rows_at_once(shared, rows)
 
-    def _pages(self, chunk: Chunk) -> list[Page]:
-        """The pages of a column: of one without lists in a file on the web only the first, as it would be
-        read twice. Raises OSError for those that take too much memory."""
-        found = pages(self.file, chunk)
-        some = list(islice(found, 1) if chunk.is_flat and not _is_local(self.file) else found)
-        what = f"values of column {chunk.column}"
-        for page in some:
-            require_plausible(what, page.packed, page.unpacked, self.most_bytes)
+    def _first_pages(self, group: int, number: int, chunk: Chunk) -> list[Page]:
+        """All pages of a column, or the first one if the others are looked at later. Raises OSError for those
+        that take too much memory."""
+        found = self._pages(group, number, chunk)
+        some = list(islice(found, 1) if self._is_looked_at_later(chunk) else found)
         if not chunk.is_flat:  # one row may have all of its values
             packed, unpacked = sum(page.packed for page in some), sum(map(_held, some))
-            require_plausible(f"{what}, which are in lists,", packed, unpacked, self.most_bytes)
+            what = f"{_values_of(chunk)}, which are in lists,"
+            require_plausible(what, packed, unpacked, self.most_bytes)
         return some
+
+    def _pages(self, group: int, number: int, chunk: Chunk) -> Iterator[Page]:
+        """The pages of a column, each with what its texts take in memory. Raises OSError for one that takes
+        too much, and for more that have to be unpacked for this than the rows of any file may have."""
+        what, packed, unpacked = _values_of(chunk), 0, 0
+        for page in pages(self.file, chunk):
+            require_plausible(what, page.packed, page.unpacked, self.most_bytes)
+            if page.deltas is None:
+                yield page
+                continue
+            with_lengths = page.unpacked + _LENGTHS_BYTES * page.values  # those of a page are held at once
+            require_plausible(what, page.packed, with_lengths, self.most_bytes)
+            whole = page._replace(unpacked=with_lengths + self._shared_bytes(group, number, page))
+            require_plausible(what, page.packed, whole.unpacked, self.most_bytes)
+            packed, unpacked = packed + page.packed, unpacked + whole.unpacked
+            require_plausible(what, packed, unpacked, MOST_SHARED)
+            yield whole
+
+    def _shared_bytes(self, group: int, number: int, page: Page) -> int:
+        from pyarrow import decompress
+
+        column = self.table.schema.column(number)
+        levels = (column.max_repetition_level > 0) + (column.max_definition_level > 0)
+        codec = self.table.metadata.row_group(group).column(number).compression
+        return shared_bytes(self.file, page, codec, levels, partial(decompress, asbytes=True))
+
+
+@dataclass
+class _LaterPages:
+    """The pages of a column that are looked at just before their rows are read. rows: that they have;
+    most_bytes: of those of a batch in memory."""
+
+    chunk: Chunk
+    pages: Iterator[Page]
+    most_bytes: int
+    rows: int = 0
+
+    def look(self, rows: int) -> None:
+        """Look at the pages of so many rows, and the next one. Raises OSError for those that take too much
+        memory together."""
+        packed = unpacked = 0
+        while self.rows <= rows and (page := next(self.pages, None)):
+            packed, unpacked = packed + page.packed, unpacked + page.unpacked
+            require_plausible(_values_of(self.chunk), packed, unpacked, self.most_bytes)
+            self.rows += 0 if page.is_dictionary else page.rows
+
+
+def _values_of(chunk: Chunk) -> str:
+    return f"values of column {chunk.column}"
 
 
 def require_all_rows(file: RawIOBase) -> None:

@@ -7,7 +7,7 @@ core (`parquet.rs`), or refused: a page that is not looked at may take any memor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from errno import EFBIG
 from io import SEEK_END, RawIOBase
 from itertools import cycle
@@ -16,13 +16,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase._core import parquet_footer, parquet_page
+from simhbase._core import parquet_footer, parquet_page, parquet_shared_bytes
 
 _MAGIC_BYTES = 4
 FOOTER_BYTES, MOST_COLUMNS = 64 << 20, 1 << 16
 MOST_ELEMENTS = 1 << 24  # of the lists of a footer, which readers hold in memory
 MOST_CHUNKS = 1 << 20  # columns of all groups of rows, for each of which readers take 1 KB
 _DICTIONARY = 2
+_PLAIN = "UNCOMPRESSED"
+# Not LZ4, which is the name of two forms that pyarrow does not tell apart.
+_CODECS = (_PLAIN, "SNAPPY", "GZIP", "BROTLI", "ZSTD")
+_SIZE_BYTES = 4
 _HEADER_BYTES = (256, 64 << 10, 16 << 20)  # it may have the least and the greatest value
 
 
@@ -36,6 +40,17 @@ class Chunk(NamedTuple):
     is_flat: bool
 
 
+class Deltas(NamedTuple):
+    """Of a page whose texts have their lengths in deltas. has_prefixes: texts begin with a part of the one
+    before; levels: bytes of levels that are not packed, None if they are packed, each behind its size;
+    is_packed: the rest is; begin: where the page is."""
+
+    has_prefixes: bool
+    levels: int | None
+    is_packed: bool
+    begin: int
+
+
 class Page(NamedTuple):
     """A page, its size in memory and in the file, the number of its rows at least, and that of its values."""
 
@@ -44,6 +59,7 @@ class Page(NamedTuple):
     packed: int
     rows: int
     values: int = 0
+    deltas: Deltas | None = None
 
 
 class Footer(NamedTuple):
@@ -121,10 +137,44 @@ def _page_at(file: RawIOBase, place: int) -> tuple[Page, int] | None:
     for most in _HEADER_BYTES:
         file.seek(place)
         try:
-            kind, unpacked, packed, values, size = parquet_page(file.read(most) or b"")
+            kind, unpacked, packed, values, size, deltas = parquet_page(file.read(most) or b"")
         except IndexError:  # it is longer
             continue
         except ValueError:
             return None
-        return Page(kind == _DICTIONARY, unpacked, packed, values, values), size
+        lengths = None if deltas is None else Deltas(*deltas, place + size)
+        return Page(kind == _DICTIONARY, unpacked, packed, values, values, lengths), size
     return None
+
+
+def shared_bytes(
+    file: RawIOBase, page: Page, codec: str, levels: int, decompress: Callable[[bytes, int, str], bytes]
+) -> int:
+    """Bytes in memory that the texts of a page share with those before them, and so not in the page. levels:
+    how many kinds of them it has, of lists and of nulls; decompress: is given bytes, their size unpacked and
+    the codec. Raises OSError for a page that cannot be read, or that readers may read otherwise, and as
+    `decompress`."""
+    deltas = page.deltas
+    if deltas is None:
+        return 0
+    if codec not in _CODECS:
+        raise OSError(f"its texts have their lengths in deltas, packed by {codec}: they are not read")
+    file.seek(deltas.begin)
+    data, size = _read(file, page.packed), page.unpacked - (deltas.levels or 0)
+    data = data[deltas.levels or 0 :]
+    if deltas.is_packed and codec != _PLAIN and size > 0:
+        data = decompress(data, size, codec.lower())
+    if deltas.levels is None:
+        for _ in range(levels):
+            data = data[_SIZE_BYTES + int.from_bytes(data[:_SIZE_BYTES], "little") :]
+    try:
+        return parquet_shared_bytes(data, deltas.has_prefixes, page.values)
+    except (LookupError, ValueError) as error:
+        raise OSError(f"the lengths of its texts cannot be read: {error}") from error
+
+
+def _read(file: RawIOBase, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (more := file.read(size - len(data))):
+        data += more
+    return data
