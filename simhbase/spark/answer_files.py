@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 from tempfile import gettempdir
 from time import monotonic
@@ -49,7 +49,7 @@ from simhbase.jobs.lookups import lookups_of
 from simhbase.model import wire
 from simhbase.model.values import Fingerprint, Lookup, Match, Query
 from simhbase.profile.profile import Profile
-from simhbase.spark.dedup import DIGEST, KEY, PLACE, InputRows, without_repeats
+from simhbase.spark.dedup import DIGEST, KEY, PLACE, InputRows, changed_input, without_repeats
 from simhbase.spark.dedup_files import counted_documents, reject_lines, report_as_json, showing_tasks
 from simhbase.spark.drawers import verified_by
 from simhbase.spark.failures import raised_clearly
@@ -230,7 +230,8 @@ def match_files(
     Fingerprints of all queries are sent to each task, so there may be no more than 10 million distinct ones.
 
     Raises UsageError for invalid arguments and outputs that exist, before anything is read; BadInput if
-    nothing in `against` can be read; TooManyRejects; OutputFailed; SimhbaseError for too many queries.
+    nothing in `against` can be read, or files changed when their texts were read again; TooManyRejects;
+    OutputFailed; SimhbaseError for too many queries.
     """
     session, named = for_files(session), {"answers": answers, "rejects": rejects, "report": report}
     run = _Run.of(session, named, max_rejects, overwrite=overwrite, watcher=watcher)
@@ -420,7 +421,7 @@ class _Matching:
         hit = [_AT, _NEAR_ID, _FOUND, _DISTANCE]
         partitions = asked.sparkSession.sparkContext.defaultParallelism
         if self.least is not None:
-            near = near.join(searched_rows.texts(near, partitions), KEY)
+            near = near.join(searched_rows.texts(near, partitions), KEY, "left")
             hit.append(TEXT)
         of_query = near.groupBy(IDENTITY).agg(F.collect_list(F.struct(*hit)).alias(_HITS))
         queries = asked.join(of_query, IDENTITY, "left")
@@ -468,6 +469,9 @@ class _Matching:
         if self.least is None:
             return [None] * len(hits)
         asked = decoded(rows.column(TEXT), TEXT)[0]
+        read_again = [*compress(rows.column(TEXT).is_valid().to_pylist(), counts)]
+        if not all(read_again) or any(hit[TEXT] is None for hit in hits):
+            raise changed_input()
         with closing(SpooledTexts(self.criteria.profile, self.least, Path(gettempdir()))) as texts:
             texts.append(decoded(pa.array([hit[TEXT] for hit in hits], pa.string()), TEXT)[0])
             query = ~np.repeat(np.arange(len(rows)), counts)

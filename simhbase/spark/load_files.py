@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from time import monotonic
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 
 from simhbase.corpus.outputs.files import Duplicate, duplicate_line
@@ -20,7 +20,7 @@ from simhbase.jobs.source_report import warnings_of
 from simhbase.loads.load import LoadReport
 from simhbase.model.urls import redacted
 from simhbase.profile.profile import Profile
-from simhbase.spark.dedup import DISTANCE, PLACE, SIMILARITY
+from simhbase.spark.dedup import DISTANCE, PLACE, SIMILARITY, require_same_rows
 from simhbase.spark.dedup_files import (
     as_lines,
     counted_documents,
@@ -103,7 +103,9 @@ def load_files(
             if "rejects" in outputs.paths:
                 reject_lines(decisions, files).write.text(outputs.part("rejects"))
             if "unique" in outputs.paths:
-                write_unique(outputs, files, stored_rows(rows, decisions))
+                seen = Observation()
+                write_unique(outputs, files, stored_rows(rows, decisions, seen))
+                require_same_rows(seen, decisions)
             made = replace(made, seconds=round(monotonic() - start, 3))
             if report is not None:
                 outputs.write("report", report_as_json(asdict(made)) + b"\n")

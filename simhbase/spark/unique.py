@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import Broadcast
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Observation, Row
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 from pyspark.sql.types import (
     ArrayType,
@@ -243,10 +243,10 @@ def load_rows(
     return replace(report, new_store=is_new), kept.frame
 
 
-def stored_rows(rows: InputRows, decisions: DataFrame) -> DataFrame:
-    """The rows of the documents that are stored."""
+def stored_rows(rows: InputRows, decisions: DataFrame, seen: Observation | None = None) -> DataFrame:
+    """The rows of the documents that are stored. seen: of all rows that are read for it."""
     accepted, rejects = decisions.where(F.col(REASON).isNull()), decisions.where(F.col(REASON).isNotNull())
-    return rows.kept(accepted.withColumn(REPRESENTATIVE, F.coalesce(DUPLICATE_OF, ID)), rejects, None)
+    return rows.kept(accepted.withColumn(REPRESENTATIVE, F.coalesce(DUPLICATE_OF, ID)), rejects, None, seen)
 
 
 def _require_again(name: str, work: str | Path, *, again: bool) -> None:

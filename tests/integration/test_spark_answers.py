@@ -10,6 +10,7 @@ import pytest
 
 import simhbase
 from simhbase.corpus.rejects import TooManyRejects
+from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, TablesMissing, UsageError
 from simhbase.model.values import Query
 from simhbase.spark import answer_files
@@ -123,6 +124,31 @@ def test_files_are_matched_among_themselves_without_each_document_itself(spark, 
     archive = str(corpus / "archive")
     command = ["match", "--against", archive, archive]
     compared(spark, corpus, tmp_path, match_files, command, inputs=[archive], against=[archive])
+
+
+class Changing(Watcher):
+    """Changes a file once it was read: each text, but not its length."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def note(self, text: str) -> None:
+        lines = read_lines(self._path)
+        write_lines(
+            self._path, [line | {"text": line["text"].swapcase().replace("E", "X")} for line in lines]
+        )
+
+
+@pytest.mark.parametrize("changed", ["day.jsonl", "archive.jsonl"])
+def test_files_that_change_before_their_texts_are_compared_are_noticed(spark, tmp_path, corpus, changed):
+    """Their documents matched nothing."""
+    day, archive = tmp_path / "day.jsonl", tmp_path / "archive.jsonl"
+    write_lines(archive, read_lines(corpus / "archive" / "b.jsonl"))
+    write_lines(day, read_lines(corpus / "archive" / "sub" / "a.jsonl"))
+    watcher, answers = Changing(tmp_path / changed), tmp_path / "answers"
+    with pytest.raises(BadInput, match="the input changed while it was read"):
+        match_files(spark, [str(day)], [str(archive)], answers=str(answers), watcher=watcher)
+    assert not answers.exists()
 
 
 def test_what_cannot_be_answered_is_refused_and_leaves_nothing(spark, tmp_path, corpus):

@@ -20,7 +20,8 @@ import simhbase
 from simhbase import spark as jobs
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.rejects import TooManyRejects
-from simhbase.errors import OutputFailed, UsageError
+from simhbase.corpus.watcher import Watcher
+from simhbase.errors import BadInput, OutputFailed, UsageError
 from simhbase.index import Index
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import known_in
@@ -303,6 +304,28 @@ def test_files_are_loaded_with_the_lists_and_the_report_of_the_command(spark, tm
     again = jobs.load_files(spark, [str(night)], urls[1], **given, **outputs, overwrite=True)
     assert (again.added, again.updated, again.unchanged) == (0, 0, expected.loaded)
     assert lines_of(tmp_path / "duplicates") == lines["duplicates"]
+
+
+class Changing(Watcher):
+    """Swaps the first lines of a file once it was decided what is stored."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def note(self, text: str) -> None:
+        one, other, *others = self._path.read_text().splitlines(keepends=True)
+        self._path.write_text("".join([other, one, *others]))
+
+
+def test_files_that_change_before_the_unique_documents_are_written_are_noticed(spark, tmp_path):
+    """The list had others than those that were stored."""
+    _, night = nights(tmp_path, 20)
+    given = {"name": "night", "work": str(tmp_path / "work"), "watcher": Changing(night)}
+    with pytest.raises(BadInput, match="the input changed while it was read"):
+        jobs.load_files(
+            spark, [str(night)], f"rocksdb:{tmp_path}/s.db", **given, unique=str(tmp_path / "unique")
+        )
+    assert not (tmp_path / "unique").exists()
 
 
 def lines_of(folder: Path) -> list[str]:
