@@ -6,9 +6,14 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import lru_cache
+from tempfile import gettempdir
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
+
+from simhbase.errors import SimhbaseError
+from simhbase.stores.rocksdb.temporary import TemporaryFolder
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 # For a session on this machine. By default Spark listens on all addresses, and anybody who connects can read
@@ -25,6 +30,18 @@ _LOCAL = {
 }
 # What may say that there is another master, which the executors of a cluster connect to.
 _SET_UP = frozenset(("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME"))
+
+
+@lru_cache(maxsize=1)
+def _scratch() -> TemporaryFolder:
+    """Where Spark keeps texts until this process ends: others can read what it puts among temporary files,
+    also what a killed one has left. Raises SimhbaseError."""
+    try:
+        return TemporaryFolder("spark")
+    except OSError as error:
+        raise SimhbaseError(
+            f"cannot make a folder for Spark in {gettempdir()}: {error.strerror}. Set TMPDIR to another one"
+        ) from error
 
 
 def for_files(session: SparkSession, partitions: int | None = None) -> SparkSession:
@@ -66,6 +83,8 @@ def session_of(
         builder = builder.master(master)
     is_local = master.startswith("local") if master else _SET_UP.isdisjoint(os.environ)
     own = dict(_LOCAL) if is_local and "spark.master" not in settings else {}
+    if own and _SET_UP.isdisjoint(os.environ):
+        own["spark.local.dir"] = str(_scratch().path)
     if master and master.startswith("local-cluster"):
         # Its processes need a secret that is given, as a property, which lists of processes show.
         own.pop(_ASKS, None)

@@ -244,6 +244,28 @@ def test_a_session_on_this_machine_listens_on_it_alone(master, tmp_path):
     assert asked.startswith("http://127.0.0.1:")
 
 
+def test_others_cannot_read_what_spark_keeps_meanwhile(tmp_path):
+    """Whoever had an account on the machine read the texts of a job, also those that a killed one left."""
+    program = """if True:
+        import os, stat, sys
+        from pathlib import Path
+        from simhbase.spark.session import session_of
+        for number in range(2):
+            with session_of("keeping", "local[1]", {}, "OFF") as session:
+                print(session.range(10).repartition(2).count())
+                kept = {path.parent.parent for path in Path(sys.argv[1]).glob("**/blockmgr-*/??")}
+                print({stat.S_IMODE(path.stat().st_mode) & 0o077 for path in kept})"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        env=environment(TMPDIR=str(tmp_path)),
+        capture_output=True,
+        cwd=tmp_path,
+        text=True,
+    )
+    assert done.stdout == "10\n{0}\n" * 2, done.stderr
+    assert not list(tmp_path.glob("simhbase-*"))
+
+
 def test_a_session_of_several_processes_on_this_machine_begins(tmp_path):
     """It was asked for a secret that nobody had given."""
     program = """if True:
