@@ -61,10 +61,11 @@ def counts_of(store: Store, ids: Sequence[str], earliest: int) -> Iterator[Met]:
             if len(found) == _FEW:
                 (found,) = table.scan([prefix], MOST)
             alive = [(key, cell) for key, cell in found if cell.version >= earliest]
-            firsts = [_moment(_first(key, cell)) for key, cell in alive]
-            lasts = [_moment(cell.version) for _, cell in alive]
-            first, last = min(firsts, default=None), max(lasts, default=None)
-            yield Met(len(alive), first, last, truncated=len(found) == MOST)
+            if not alive:
+                yield Met(0, truncated=len(found) == MOST)
+                continue
+            first, last = min(_first(*each) for each in alive), max(cell.version for _, cell in alive)
+            yield Met(len(alive), _moment(first), _moment(last), truncated=len(found) == MOST)
 
 
 def forget(store: Store, before: int, earliest: int, note: Callable[[int], None] = lambda read: None) -> int:

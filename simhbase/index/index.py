@@ -877,7 +877,7 @@ class Index(AbstractContextManager["Index"]):
         """Some of the stored documents, for callers that go through all of them in several calls.
 
         since, tags: as for `stored`. after: from the page before; None: the beginning. limit: documents per
-        page; a page has fewer where many others were read for it.
+        page; a page has fewer where many others, or many refused claims, were read for it.
         """
         earliest, wanted = self.earliest(since), required_tags(tags)
         if limit < 1:
@@ -893,10 +893,20 @@ class Index(AbstractContextManager["Index"]):
                 read += len(batch)
                 if len(found) > limit:
                     found = dict(islice(found.items(), limit))
-                    return StoredPage(tuple(self._told(found)), next(reversed(found)))
+                    return self._page(found, next(reversed(found)))
                 if read >= PAGE_READ:
-                    return StoredPage(tuple(self._told(found)), next(reversed(batch)))
-            return StoredPage(tuple(self._told(found)), None)
+                    return self._page(found, next(reversed(batch)))
+            return self._page(found, None)
+
+    def _page(self, entries: Mapping[str, Entry], after: str | None) -> StoredPage:
+        """A page of these documents, or of the first of them where very many claims were refused."""
+        told, counted = list[StoredDocument](), 0
+        for document in self._told(entries):
+            told.append(document)
+            counted += document.met.count if document.met else 0
+            if counted >= PAGE_READ and len(told) < len(entries):
+                return StoredPage(tuple(told), document.id)
+        return StoredPage(tuple(told), after)
 
     def earliest(self, since: Moment | None) -> int:
         """The version from which documents are wanted. Raises UsageError."""

@@ -131,6 +131,18 @@ def test_a_count_ends_at_its_limit_and_says_so(index, monkeypatch):
     assert (met(index, "o").count, met(index, "o").truncated) == (29, False)
 
 
+def test_a_page_ends_where_many_refused_claims_were_read(index, monkeypatch):
+    """A page of 1,000 documents may have 10 million, which took minutes."""
+    monkeypatch.setattr("simhbase.index.index.PAGE_READ", 4)
+    index.add([Document("a", BRIDGE), Document("o", OTHER)])
+    note_pairs(index.store, index.clock(), ((each, f"{each}{n}") for each in ("a", "o") for n in range(4)))
+    first = index.stored_page()
+    (told,) = first.documents
+    second = index.stored_page(after=first.after)
+    assert sorted(each.id for each in (told, *second.documents)) == ["a", "o"]
+    assert (told.met.count, second.after) == (4, None)
+
+
 def test_vacuum_removes_the_rows_of_documents_that_are_gone(index):
     index.claim_many([Document("a", BRIDGE), Document("o", OTHER)])
     refused(index, "b", "c")
