@@ -258,13 +258,21 @@ def learn_boilerplate(
         is_read = False
 
         def each(work: Callable[[ReadItems], AnyOutcome]) -> Iterator[AnyOutcome]:
-            """Apply a function to all chunks. Rejects are noted in the first pass only."""
+            """Apply a function to all chunks. Rejects are noted in the first pass only. Raises BadInput if
+            another pass reads fewer documents, or more."""
             nonlocal is_read
+            parsed = 0
             with closing(read_each(inputs, work, again=is_read)) as outcomes:
                 for outcome in outcomes:
                     yield outcome
+                    parsed += outcome.parsed
                     if not is_read:
                         rejects.note(outcome)
+            if parsed != rejects.counts.parsed:
+                raise BadInput(
+                    f"the inputs changed: they had {rejects.counts.parsed:,} documents, and {parsed:,} when "
+                    "they were read again. Run it when nobody writes them"
+                )
             is_read = True
 
         found = learn(each, parser, share)

@@ -7,6 +7,10 @@ import pytest
 
 import simhbase
 from simhbase import Document, Profile
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.record import InputOptions
+from simhbase.errors import BadInput
+from simhbase.jobs import learn_boilerplate
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.userfile import read_boilerplate
 from tests.command_line import documents, result, run, texts, write_lines
@@ -47,6 +51,24 @@ def test_what_many_documents_have_is_learnt_and_reported(tmp_path, bodies):
     ]
     assert 50 < learnt["percent_of_characters"] < 90
     assert learnt["documents_of_nothing_else"] == 0
+
+
+@pytest.mark.parametrize("looks", [1, 2])
+def test_files_that_change_between_two_looks_are_told(tmp_path, bodies, monkeypatch, looks):
+    """What others have was counted among the documents that were left, or its share was that of them."""
+    documents(tmp_path / "b.jsonl", list(map(framed, texts(3))))
+    read, passes = learn_boilerplate.read_each, iter(range(3))
+
+    def read_each(*arguments, **how):
+        if next(passes) == looks:
+            (tmp_path / "b.jsonl").unlink()
+        return read(*arguments, **how)
+
+    monkeypatch.setattr(learn_boilerplate, "read_each", read_each)
+    inputs = Inputs([tmp_path], InputOptions(id_from="line", format="jsonl"))
+    with pytest.raises(BadInput, match="they had 34 documents, and 31 when they were read again"):
+        simhbase.learn_boilerplate(inputs, tmp_path.with_suffix(".txt"))
+    assert not tmp_path.with_suffix(".txt").exists()
 
 
 def test_documents_that_are_boilerplate_alone_are_counted(tmp_path, bodies):
