@@ -686,11 +686,12 @@ def json_values(array: Any) -> list[Any]:
 
 def column_types(file: BinaryIO) -> dict[str, Any]:
     """Column names of a Parquet file as in rows, with the Arrow types that their values can be converted back
-    to; binary becomes text. Empty for a damaged file."""
+    to; binary becomes text. Empty for a damaged file, and one whose footer is refused."""
     from pyarrow import ArrowException
     from pyarrow.parquet import read_schema
 
     try:
+        small_footer(file)  # refuses what would take much memory
         schema = read_schema(file)
     except (ArrowException, OSError):
         return {}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from errno import EFBIG
 from io import SEEK_END, RawIOBase
 from itertools import cycle
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ class Footer(NamedTuple):
     places: NDArray[np.int64]
 
 
-def small_footer(file: RawIOBase) -> Footer:
+def small_footer(file: RawIOBase | BinaryIO) -> Footer:
     """The footer. Raises OSError for one that would take much more memory to read than it has bytes: one of
     11 MB whose columns have no places takes 3 GB."""
     try:
@@ -105,7 +105,7 @@ def chunks(
     return [found[group * width : (group + 1) * width] for group in range(groups)]
 
 
-def _footer(file: RawIOBase) -> bytes:
+def _footer(file: RawIOBase | BinaryIO) -> bytes:
     end = max(file.seek(0, SEEK_END) - _MAGIC_BYTES - 4, 0)
     file.seek(end)
     size = int.from_bytes(file.read(4) or b"", "little")
