@@ -20,12 +20,16 @@ _PART, _OLD = ".part", ".old"
 
 def require_own(place: str) -> None:
     """Raises OutputFailed for what another user has put at a local path, into a folder of all users: Hadoop
-    deletes what a link leads to if it cannot delete the link."""
-    if os.path.lexists(local := place.removeprefix("file:")):
+    deletes what a link leads to if it cannot delete the link. And for a device or pipe, which it would
+    replace by a file."""
+    local = Path(place.removeprefix("file:"))
+    if os.path.lexists(local):
         try:
-            refuse_prepared(Path(local))
+            refuse_prepared(local)
         except OSError as error:
             raise OutputFailed(f"cannot write {redacted(place)}: {error.strerror}") from error
+    if local.exists() and not (local.is_file() or local.is_dir()):
+        raise OutputFailed(f"cannot write {redacted(place)}: it is a device or pipe, and no folder or file")
 
 
 @dataclass(frozen=True)

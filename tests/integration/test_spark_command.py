@@ -223,6 +223,16 @@ def test_a_link_of_another_user_is_not_followed(spark, tmp_path, name):
     assert (shared / name).is_symlink()
 
 
+@pytest.mark.parametrize("name", ["unique", "unique.part"])
+def test_a_pipe_or_device_is_not_replaced(spark, tmp_path, name):
+    """As root, --overwrite put a file in the place of /dev/null, for all of the machine."""
+    os.mkfifo(tmp_path / name)
+    outputs = Outputs(spark, {"unique": str(tmp_path / "unique")}, overwrite=True)
+    with pytest.raises(OutputFailed, match=rf"cannot write .*/{name}: it is a device or pipe"):
+        outputs.require([])
+    assert (tmp_path / name).is_fifo()
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
 @pytest.mark.parametrize("master", ["'local[1]'", "None"])
 def test_a_session_on_this_machine_listens_on_it_alone(master, tmp_path):
