@@ -7,8 +7,10 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from pathlib import Path
 from tempfile import gettempdir
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
@@ -28,8 +30,11 @@ _LOCAL = {
     # Where a thread of it ends for want of memory, Python would wait for its rows for ever.
     "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError",
 }
+# Hadoop gives files and folders their modes by this, 022 by default, whatever the umask is.
+_UMASK = "spark.hadoop.fs.permissions.umask-mode"
+_HOME = "SPARK_HOME"
 # What may say that there is another master, which the executors of a cluster connect to.
-_SET_UP = frozenset(("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME"))
+_SET_UP = frozenset(("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", _HOME))
 
 
 @lru_cache(maxsize=1)
@@ -42,6 +47,29 @@ def _scratch() -> TemporaryFolder:
         raise SimhbaseError(
             f"cannot make a folder for Spark in {gettempdir()}: {error.strerror}. Set TMPDIR to another one"
         ) from error
+
+
+def _umask() -> int:
+    """The umask of this process, which tells it only when it is set."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+@contextmanager
+def _found() -> Iterator[None]:
+    """Without SPARK_HOME, Spark is started from where PySpark is: PySpark looks first into the folder above
+    the current one, where a stranger may have put programs of Spark's names."""
+    if _HOME in os.environ:
+        yield
+        return
+    package = Path(pyspark.__file__).parent
+    places = (package / "spark-distribution", package, package.parents[1])
+    os.environ[_HOME] = str(next((each for each in places if (each / "bin/spark-submit").exists()), package))
+    try:
+        yield
+    finally:
+        del os.environ[_HOME]
 
 
 def for_files(session: SparkSession, partitions: int | None = None) -> SparkSession:
@@ -83,6 +111,8 @@ def session_of(
         builder = builder.master(master)
     is_local = master.startswith("local") if master else _SET_UP.isdisjoint(os.environ)
     own = dict(_LOCAL) if is_local and "spark.master" not in settings else {}
+    if own:
+        own[_UMASK] = f"{_umask():03o}"
     if own and _SET_UP.isdisjoint(os.environ):
         own["spark.local.dir"] = str(_scratch().path)
     if master and master.startswith("local-cluster"):
@@ -90,7 +120,8 @@ def session_of(
         own.pop(_ASKS, None)
     for key, value in {**own, **settings}.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with _found():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level)
     try:
         yield session

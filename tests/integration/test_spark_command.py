@@ -276,6 +276,34 @@ def test_others_cannot_read_what_spark_keeps_meanwhile(tmp_path):
     assert not list(tmp_path.glob("simhbase-*"))
 
 
+def test_spark_is_not_looked_for_above_the_current_folder_and_files_have_the_mode_that_umask_says(tmp_path):
+    """A stranger's bin/spark-submit was run, and all on the machine could read the lists."""
+    current = tmp_path / "current"
+    for folder in (current, tmp_path / "jars", tmp_path / "bin"):
+        folder.mkdir()
+    strangers = tmp_path / "bin" / "spark-submit"
+    strangers.write_text("#!/bin/sh\ntouch ../run\nexit 1\n")
+    strangers.chmod(0o755)
+    program = """if True:
+        import os
+        from simhbase.spark.session import session_of
+        with session_of("writing", "local[1]", {}, "OFF") as session:
+            session.range(1).selectExpr("string(id)").write.text("written")
+        print("SPARK_HOME" in os.environ)"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(),
+        capture_output=True,
+        cwd=current,
+        text=True,
+        umask=0o077,
+    )
+    assert not (tmp_path / "run").exists()
+    assert done.stdout == "False\n", done.stderr
+    written = [current / "written", *(current / "written").iterdir()]
+    assert {path.stat().st_mode & 0o077 for path in written} == {0}
+
+
 def test_a_session_of_several_processes_on_this_machine_begins(tmp_path):
     """It was asked for a secret that nobody had given."""
     program = """if True:
