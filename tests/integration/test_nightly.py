@@ -75,6 +75,18 @@ def test_a_night_with_rejects_is_a_good_one_and_one_that_failed_says_so_and_is_m
     assert ids(folder, "2026-01-02.new.jsonl.gz") == ["late/0"]
 
 
+def test_a_link_in_place_of_a_day_is_not_followed(folder):
+    """Who writes to the folder of days would have got the texts of another one in the lists."""
+    first, other = texts(2)
+    bring(folder, "2026-01-01", [first])
+    documents(folder / "other.jsonl", [other])
+    for day, place in {"2026-01-02": folder, "2026-01-03": folder / "other.jsonl"}.items():
+        (folder / "incoming" / day).symlink_to(place)
+    done = night(folder)
+    assert (done.returncode, done.stderr.count(b"is a link")) == (20, 2)
+    assert {path.name[:10] for path in (folder / "lists").iterdir()} == {"2026-01-01"}
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")
 def test_systemd_understands_the_units(tmp_path):
     for unit in EXAMPLES.glob("simhbase-load.*"):
