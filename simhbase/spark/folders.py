@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,7 +16,7 @@ from simhbase.errors import OutputFailed, SimhbaseError, UsageError
 from simhbase.model.urls import redacted, without_passwords
 from simhbase.process.plain_files import refuse_prepared
 
-_PART, _OLD = ".part", ".old"
+_PART = ".part"
 
 
 def require_own(place: str) -> None:
@@ -40,6 +41,8 @@ class Outputs:
     session: SparkSession
     paths: Mapping[str, str]
     overwrite: bool
+    # End of the names of replaced outputs until they are deleted. Users may have their own FOLDER.old.
+    _old: str = field(default_factory=lambda: f".{token_hex(8)}.old", init=False)
 
     def require(self, inputs: Sequence[str]) -> None:
         """Raise UsageError if an output exists and must not be replaced, or is an input, another output, or
@@ -92,7 +95,7 @@ class Outputs:
         try:
             for place in places:
                 if self._exists(place):
-                    self._rename(place, place + _OLD)
+                    self._rename(place, place + self._old)
                     replaced.append(place)
                 self._rename(place + _PART, place)
                 done.append(place)
@@ -100,15 +103,14 @@ class Outputs:
             for place in done:
                 self._rename(place, place + _PART)
             for place in replaced:
-                self._rename(place + _OLD, place)
+                self._rename(place + self._old, place)
             raise
         for place in replaced:
-            self._delete(place + _OLD)
+            self._delete(place + self._old)
 
     def _try_writing(self, place: str) -> None:
         with _failing_as(OutputFailed, f"cannot write {place}"):
             self._delete(place + _PART)
-            self._at(place + _OLD)  # refused now, not at the end
             files, path = self._at(place + _PART)
             files.mkdirs(path)
             files.delete(path, True)

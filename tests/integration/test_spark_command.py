@@ -208,8 +208,22 @@ def test_outputs_get_their_names_together(spark, tmp_path, monkeypatch):
     assert read() == dict.fromkeys(outputs.paths, "third")
 
 
+def test_a_folder_with_the_name_of_an_output_and_old_stays(spark, tmp_path):
+    """It was deleted with what --overwrite replaces."""
+    (tmp_path / "unique.old").mkdir()
+    (tmp_path / "unique.old" / "mine").write_text("kept")
+    outputs = Outputs(spark, {"unique": str(tmp_path / "unique")}, overwrite=True)
+    for content in (b"first", b"second"):
+        outputs.require([])
+        with outputs.written():
+            outputs.write("unique", content)
+    assert (tmp_path / "unique").read_bytes() == b"second"
+    assert (tmp_path / "unique.old" / "mine").read_text() == "kept"
+    assert {path.name for path in tmp_path.iterdir()} == {"unique", "unique.old"}
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives links away")
-@pytest.mark.parametrize("name", ["unique", "unique.part", "unique.old"])
+@pytest.mark.parametrize("name", ["unique", "unique.part"])
 def test_a_link_of_another_user_is_not_followed(spark, tmp_path, name):
     """Hadoop deleted all files in the folder that such a link led to, which it could not delete itself."""
     shared = tmp_path / "shared"
