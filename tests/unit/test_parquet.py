@@ -26,6 +26,7 @@ from simhbase.corpus.formats import parquet as parquet_input
 from simhbase.corpus.formats import parquet_sizes
 from simhbase.corpus.formats.parquet import most_bytes, parquet_records, require_plausible
 from simhbase.corpus.formats.parquet_sizes import Chunk, Page, chunks, pages, shared_bytes, small_footer
+from simhbase.corpus.formats.row_sizes import parts, row_sizes
 from simhbase.corpus.record import InputOptions, Raw, Record, Reject, Source, SourceReject
 from simhbase.corpus.sources import Sources
 from tests import thrift
@@ -413,6 +414,74 @@ def test_rows_that_share_a_text_have_a_fixed_limit_beyond_a_hundred_times_the_fi
     else:
         assert most < len(items) * len(words) < most + 16 * len(words)  # a batch more
         assert "33,554,432 are allowed for so few bytes of a file" in last.reason
+
+
+def last_of(path: Path, options: InputOptions) -> tuple[int, Raw | Reject]:
+    """The number of items of a file before the last one, and that."""
+    with path.open("rb") as file:
+        *items, last = parquet_records(Source("x", "x"), file, options, print)
+    return len(items), last
+
+
+def arrow_stream(path: Path, batch: pa.RecordBatch, times: int) -> Path:
+    how = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, batch.schema, options=how) as writer:
+        for _ in range(times):
+            writer.write_batch(batch)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_rows_that_share_a_text_that_is_too_long_count_as_long_as_it_is(tmp_path, monkeypatch, kind):
+    """8 kB of a file were read for two days: 44 ms for each row, to reject it."""
+    monkeypatch.setattr(parquet_input, "MAX_RECORD_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet_input, "MOST_SHARED", 16 << 20)
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 100, pa.int32()), pa.array(["x" * 2_000_000]))
+    columns = {"id": list(map(str, range(100))), "text": shared}
+    path = tmp_path / f"x.{kind}"
+    if kind == "parquet":
+        table(path, columns, compression="zstd", dictionary_pagesize_limit=1 << 30)
+    else:
+        arrow_stream(path, pa.record_batch(columns), 1)
+    before, last = last_of(path, InputOptions(max_record_bytes=1 << 20))
+    assert before < 20
+    assert "its rows share values" in last.reason
+
+
+def test_batches_count_by_themselves_and_by_their_dictionaries(tmp_path, monkeypatch):
+    """Each was looked at whole for one row: 100 kB of a file took a minute."""
+    monkeypatch.setattr(parquet_input, "MAX_RECORD_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet_input, "MOST_SHARED", 16 << 20)
+    words = pa.array([""] * 2_000_000 + ["some words"])
+    shared = pa.DictionaryArray.from_arrays(pa.array([2_000_000], pa.int32()), words)
+    batch = pa.record_batch({"id": ["a"], "text": shared})
+    path = arrow_stream(tmp_path / "x.arrow", batch, 200)
+    before, last = last_of(path, InputOptions(max_record_bytes=1 << 20))
+    assert before < 100
+    assert "its rows share values" in last.reason
+
+
+def test_rows_that_are_read_one_by_one_count_for_the_time_they_take(tmp_path, monkeypatch):
+    """A large value that hardly any row has lets each be a batch: 79 kB of a file took an hour."""
+    monkeypatch.setattr(parquet_input, "MAX_RECORD_BYTES", 1 << 17)
+    monkeypatch.setattr(parquet_input, "MOST_SHARED", 2 << 20)
+    monkeypatch.setattr(parquet_input, "BATCH_BYTES", 1)
+    columns = {"id": ["a"] * 1000, "text": ["some words"] * 1000}
+    before, last = last_of(table(tmp_path / "x.parquet", columns), InputOptions(max_record_bytes=1 << 17))
+    assert before < 600
+    assert "its rows share values" in last.reason
+
+
+def test_a_large_dictionary_is_not_measured_again_for_some_rows(tmp_path):
+    """5 kB of a file took hours: its dictionary had 30 million empty texts."""
+    words = pa.array([""] * 2_000_000 + ["some words"])
+    places = pa.array([2_000_000, None] * 50_000, pa.int32())
+    batch = pa.record_batch({"text": pa.DictionaryArray.from_arrays(places, words)})
+    begun = process_time()
+    pieces = [(piece.num_rows, row_sizes(piece.columns, piece.num_rows)) for piece in parts(batch)]
+    assert process_time() - begun < 0.5
+    assert sum(rows for rows, _ in pieces) == len(batch)
+    assert pieces[0][1][0] == 8 + 8 + len("some words")
 
 
 def test_a_page_that_takes_much_memory_is_not_read(tmp_path, monkeypatch):

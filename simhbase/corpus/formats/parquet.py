@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from errno import EACCES, EFBIG
 from functools import partial
 from io import SEEK_END, RawIOBase
-from itertools import chain, islice, repeat
+from itertools import islice, repeat
 from typing import Any, BinaryIO, Literal
 
 from simhbase.corpus.fields import listed, with_field
@@ -24,7 +24,7 @@ from simhbase.corpus.formats.parquet_sizes import (
     shared_bytes,
     small_footer,
 )
-from simhbase.corpus.formats.row_sizes import MOST_ROWS, PART_BYTES, parts, row_sizes
+from simhbase.corpus.formats.row_sizes import MOST_ROWS, PART_BYTES, dictionary_bytes, parts, row_sizes
 from simhbase.corpus.formats.rows import distinct_names
 from simhbase.corpus.outputs.files import json_line
 from simhbase.corpus.record import (
@@ -57,6 +57,9 @@ MOST_RATIO = 100  # of bytes in memory to bytes in the file; texts have 3 to 20
 MOST_SHARED_RATIO = 1 << 15
 MOST_SHARED = 4 << 30
 _ROW_BYTES, _VALUE_BYTES = 64, 8  # at least, of each row, and of each value
+# What a batch counts for, which takes time by itself: a row may be one. Its dictionaries are checked with it,
+# in a fraction of the time that so many bytes of rows take.
+_BATCH_BYTES, _DICTIONARY_SHARE = 1 << 12, 32
 _LENGTHS_BYTES = 8  # of the two lengths of a text, where these are deltas
 _SHARED = (
     "its rows share values, and those so far have {:,} bytes; {:,} are allowed for so few bytes of a file. "
@@ -450,13 +453,18 @@ def parquet_records(
         content = columns.content.type
         if options.encoding != "auto" and _is_text(content) and not _is_binary(content):
             note(f"{source.name}: its texts are UTF-8, as its schema says: encoding has no effect")
-        for batch in chain.from_iterable(map(parts, table.batches(names))):
-            if read > most:
-                raise OSError(EFBIG, _SHARED.format(read, most))
-            for item in columns.records(source, row, batch, options, detected):
-                read += _ROW_BYTES + _row_size(item)
-                yield item
-            row += batch.num_rows
+        for batch in table.batches(names):
+            read += _BATCH_BYTES + dictionary_bytes(batch.columns) // _DICTIONARY_SHARE
+            for part in parts(batch):
+                if read > most:
+                    raise OSError(EFBIG, _SHARED.format(read, most))
+                measured, given = columns.bytes_of(part, options), 0
+                for item in columns.records(source, row, part, options, detected):
+                    given += _row_size(item)
+                    yield item
+                # Of rows that are rejected for their length only the first one is known.
+                read += _ROW_BYTES * part.num_rows + max(measured, given)
+                row += part.num_rows
     except BadInput as error:
         yield SourceReject(source.name, None, None, str(error))
     except (ArrowException, OSError, UnicodeDecodeError) as error:  # the last: of names of columns
@@ -582,6 +590,12 @@ class _Columns:
     @property
     def names(self) -> list[str]:
         return sorted({each.name for each in (self.id, self.content, self.value, *self.tags) if each})
+
+    def bytes_of(self, batch: Any, options: InputOptions) -> int:
+        """Bytes of what is read of a batch's rows."""
+        chosen = (self.id, self.content, self.value, *self.tags)
+        read = batch.columns if options.whole_rows else [each.array(batch) for each in chosen if each]
+        return int(row_sizes(read, batch.num_rows).sum())
 
     def records(
         self, source: Source, row: int, batch: Any, options: InputOptions, detected: DetectedEncoding

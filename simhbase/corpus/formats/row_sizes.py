@@ -6,7 +6,7 @@ In Python each row has a copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,24 @@ def parts(batch: Any) -> Iterator[Any]:
             first = end
 
 
+def dictionary_bytes(columns: Iterable[Any]) -> int:
+    """Bytes of the dictionaries of some columns, also of those within others."""
+    return sum(map(_dictionary_bytes, columns))
+
+
+def _dictionary_bytes(array: Any) -> int:
+    from pyarrow import ExtensionArray, types
+
+    kind = array.type
+    if isinstance(array, ExtensionArray):
+        return _dictionary_bytes(array.storage)
+    if types.is_dictionary(kind):
+        return int(array.dictionary.get_total_buffer_size()) + _dictionary_bytes(array.dictionary)
+    if types.is_struct(kind) or types.is_union(kind):
+        return dictionary_bytes(array.field(number) for number in range(kind.num_fields))
+    return _dictionary_bytes(array.values) if hasattr(array, "values") else 0
+
+
 def _sizes(array: Any) -> _Sizes:
     found = _VALUE_BYTES + _contents(array)
     return min(found, _MOST) if isinstance(found, int) else np.minimum(found, _MOST)
@@ -52,7 +70,7 @@ def _contents(array: Any) -> _Sizes:
     if isinstance(array, ExtensionArray):
         return _contents(array.storage)
     if types.is_dictionary(kind):
-        return _taken(_sizes(array.dictionary), np.asarray(array.indices.fill_null(0)))
+        return _in_dictionary(array)
     if types.is_run_end_encoded(kind):
         return _in_runs(array)
     if types.is_struct(kind):
@@ -74,10 +92,16 @@ def _texts() -> tuple[Any, ...]:
     return arrow.string(), arrow.binary(), arrow.large_string(), arrow.large_binary()
 
 
+def _in_dictionary(array: Any) -> _Sizes:
+    """Of the values that are there: a dictionary may have millions of others."""
+    if not len(array.dictionary):  # all are null
+        return 0
+    used = array.indices.fill_null(0).dictionary_encode()
+    return _taken(_sizes(array.dictionary.take(used.dictionary)), np.asarray(used.indices))
+
+
 def _taken(values: _Sizes, places: NDArray[Any]) -> _Sizes:
-    if isinstance(values, int):
-        return values
-    return values[places] if len(values) else 0  # all are null
+    return values if isinstance(values, int) else values[places]
 
 
 def _in_runs(array: Any) -> _Sizes:
