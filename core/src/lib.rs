@@ -1037,7 +1037,8 @@ impl Records {
 }
 
 /// simhbase.stores.base.NearLimits.
-type Limits<'py> = (u32, Option<usize>, usize, Bound<'py, PyFrozenSet>, Option<Bound<'py, PyAny>>, Bound<'py, PyBytes>);
+type Limits<'py> =
+    (u32, Option<usize>, usize, Bound<'py, PyFrozenSet>, Option<Bound<'py, PyAny>>, Bound<'py, PyBytes>, Option<usize>);
 type Cells<'py> = Vec<Option<Bound<'py, PyAny>>>;
 type Listed<'py> = (Hits<'py>, Bound<'py, PyDict>, Bound<'py, PyDict>);
 
@@ -1046,18 +1047,22 @@ type Listed<'py> = (Hits<'py>, Bound<'py, PyDict>, Bound<'py, PyDict>);
 fn listed<'py>(
     py: Python<'py>,
     near: &drawers::Near,
-    (_, _, _, hidden, document_key, of): &Limits<'py>,
+    (_, _, _, hidden, document_key, of, enough): &Limits<'py>,
     mut scan: impl FnMut(&[u8]) -> PyResult<Vec<Bound<'py, PyTuple>>>,
     get: impl FnOnce(Vec<Bound<'py, PyBytes>>) -> PyResult<Cells<'py>>,
 ) -> PyResult<Listed<'py>> {
     let (found, rows_of, stored) = (PyDict::new(py), PyDict::new(py), PyDict::new(py));
-    let (mut keys, mut documents) = (vec![], vec![]);
+    let (mut keys, mut documents, mut read) = (vec![], vec![], 0);
     for &(fingerprint, bits) in &near.bits {
+        if enough.is_some_and(|enough| read > enough) {
+            break; // whoever asks will ask for all of it in another way
+        }
         if !hidden.is_empty() && hidden.contains(fingerprint)? {
             continue;
         }
         found.set_item(fingerprint, bits)?;
         let rows = scan(&[&fingerprint.to_be_bytes(), of.as_bytes()].concat())?;
+        read += rows.len();
         if let Some(document_key) = document_key {
             for row in &rows {
                 let key = row.get_item(0)?.downcast_into::<PyBytes>()?;

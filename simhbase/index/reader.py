@@ -52,6 +52,7 @@ LISTING_GROWTH = 8
 MOST_LISTED = 64  # times the limit: listing stops here if nothing wanted was found
 CHUNK_ROWS = 1 << 20  # rows compared at once
 ALL_BITS = 64
+LISTED_AT_ONCE = 64  # fingerprints near a query, where not all may be followed
 TOLD_AT_ONCE = 1 << 14  # fingerprints whose sketches are read at once
 
 N = TypeVar("N", "Near", "NearOne")
@@ -126,8 +127,8 @@ _Pair = tuple[int, str, int, bytes]  # query, document id, fingerprint, sketch
 
 
 # What `find` of a reader with a `near_limit` leaves to its caller, as an Unfollowed: what is "unmatched" by
-# the nearest, or "all" that has more near than the limit.
-Deferred = Literal["unmatched", "all"]
+# the nearest, "all" that has more near than the limit, or "nothing".
+Deferred = Literal["nothing", "unmatched", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +180,10 @@ class Reader:
         asked = self.asked(query)
         if len(fingerprints) == 1 and self.record is None and self.near_limit is None:
             return [self.find_one(fingerprints.single, asked)]
+        return self.find_near(fingerprints, asked)
+
+    def find_near(self, fingerprints: FingerprintBatch, asked: Asked) -> list[Lookup]:
+        """Find the documents near each of n texts, which are looked up together."""
         near = self.near(fingerprints, asked)
         if self.near_limit is None:
             self._look_behind(near, fingerprints, asked)
@@ -200,7 +205,7 @@ class Reader:
 
     def _defers(self, matches: Sequence[Match], *, cut: bool, beyond: float) -> bool:
         """True if a lookup is left to the caller. cut, beyond: as in Near."""
-        if self.near_limit is None:
+        if self.near_limit is None or self.deferred == "nothing":
             return False
         if not matches:  # what was left out may match
             return cut or beyond < inf
@@ -210,8 +215,10 @@ class Reader:
         """Find the documents near one text. Lists more documents if none of those listed match, as all may
         have expired, be too old or have other tags."""
         matches, truncated, cut, _, is_deferred = self.near_one(text, asked)
-        if is_deferred:
-            return Unfollowed(Fingerprint(text.value))
+        if self.near_limit is not None and (is_deferred or (cut and not matches)):
+            if self.deferred == "all":
+                return Unfollowed(Fingerprint(text.value))
+            return self.find_near(batch_of([(text.value, text.sketch)], self.scheme.sketching), asked)[0]
         limit = self.ids_limit
         while cut and not matches and limit < MOST_LISTED * self.ids_limit:
             limit *= LISTING_GROWTH
@@ -276,6 +283,7 @@ class Reader:
                 self.hidden.fingerprints,
                 rows.key_of_id if verifies else None,
                 self.of,
+                self.near_limit,
             )
         if self.scheme.listed_sketching is None:
             found = self.store.near(text.value, prefixes, limits)
@@ -310,7 +318,7 @@ class Reader:
         lost one is to be decided document by document."""
         sketching = self.scheme.listed_sketching
         assert sketching is not None
-        first = limits._replace(bits=ALL_BITS, listed=1, document_key=None)
+        first = limits._replace(bits=ALL_BITS, listed=1, document_key=None, enough=None)
         found = self.store.near(text.value, prefixes, first)
         bits: dict[int, int] = {}
         for fingerprint, listed in found.listed.items():
@@ -464,7 +472,10 @@ class Reader:
         if not hits:
             return Leads([], candidates.truncated, cut, [], beyond)
         listed = dict(listed_before())
-        listed |= self.listed(near for _, near, _ in candidates.hits if near not in listed)
+        if self.near_limit is None:
+            listed |= self.listed(near for _, near, _ in hits if near not in listed)
+        else:
+            hits = self._list_nearest(hits, listed, beyond)
         unlisted = [each for each, found in listed.items() if not found] if self._lists_all else []
         if self.besides:
             listed = {
@@ -473,7 +484,7 @@ class Reader:
             }
         full = {fingerprint for fingerprint, found in listed.items() if len(found) > self.ids_limit}
         if full:
-            for query, fingerprint, _ in candidates.hits:
+            for query, fingerprint, _ in hits:
                 cut[query] |= fingerprint in full
             for fingerprint in full:
                 listed[fingerprint] = listed[fingerprint][: self.ids_limit]
@@ -481,6 +492,33 @@ class Reader:
             led_to(hits, listed) if self.near_limit is None else self._led_to_nearest(hits, listed, beyond)
         )
         return Leads(led, candidates.truncated, cut, unlisted, beyond)
+
+    def _list_nearest(
+        self, hits: Sequence[tuple[int, int, int]], listed: Listings, beyond: list[float]
+    ) -> list[tuple[int, int, int]]:
+        """Lists the nearest fingerprints of each query, until more documents are listed than are followed;
+        returns the hits that are listed. beyond: is told what is left out."""
+        nearest = [sorted(some, key=itemgetter(2)) for _, some in groupby(hits, itemgetter(0))]
+        open_, ends = list(range(len(nearest))), [0] * len(nearest)
+        met: list[set[str]] = [set() for _ in nearest]
+        while open_:
+            parts = {each: nearest[each][ends[each] :][:LISTED_AT_ONCE] for each in open_}
+            wanted = (near for part in parts.values() for _, near, _ in part)
+            listed |= self.listed(near for near in wanted if near not in listed)
+            for each, part in parts.items():
+                ends[each] += len(part)
+                for _, near, _ in part:
+                    others = (document for document, _ in listed[near] if document not in self.besides)
+                    met[each].update(islice(others, self.ids_limit))
+            open_ = [
+                each
+                for each in open_
+                if ends[each] < len(nearest[each]) and len(met[each]) <= (self.near_limit or 0)
+            ]
+        for some, end in zip(nearest, ends, strict=True):
+            for query, _, bits in some[end : end + 1]:
+                beyond[query] = min(beyond[query], bits)
+        return [hit for some, end in zip(nearest, ends, strict=True) for hit in some[:end]]
 
     def _led_to_nearest(
         self, hits: Sequence[tuple[int, int, int]], listed: Listings, beyond: list[float]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from simhbase.errors import Overloaded, TimedOut, UsageError
 from simhbase.index import Index
-from simhbase.index.reader import IDS_LIMIT, Deferred, Unfollowed
+from simhbase.index.reader import IDS_LIMIT, MOST_LISTED, Deferred, Unfollowed
 from simhbase.index.tags import required_tags
 from simhbase.metrics import timed
 from simhbase.model.values import Lookup, Query
@@ -29,6 +29,7 @@ LARGEST_BATCH = 256  # lookups per read
 LARGEST_TEXTS = 1 << 20  # characters of their texts, unless one text has more
 FOLLOWED_TOGETHER = 256  # documents that are followed for each lookup of a read
 FEW, FOLLOWED_BY_FEW = 8, 4096  # lookups of a smaller read, and what is followed for each
+FOLLOWED_ALONE = 100_000  # of a lookup that nothing nearer matches
 QUEUE = 2048  # waiting lookups
 # Two readers halve the batches. On two cores with 32 threads, that cost a third of the lookups per second in
 # HBase, and a tenth in RocksDB.
@@ -48,7 +49,6 @@ class _Stage(NamedTuple):
 
 
 _IN_FULL = _Stage(None)
-_ALONE = _Stage(None, weight=LARGEST_TEXTS)  # which is the weight of a whole read
 
 # Lookups of one read have in common the index, its method, the query, and their stage.
 _Request = QueuedRequest[tuple[Index, str, Query, _Stage], Answers]
@@ -324,10 +324,9 @@ class SharedLookups:
         """Answers requests of one kind by one read, or separately if one of them causes an error."""
         records = [record for request in requests for record in request.records]
         index, method, query, stage = requests[0].kind
-        if stage.near_limit is not None and (len(records) > 1 or stage.weight is None):
-            most = stage.near_limit  # one is read as it is, but not if others would wait for it
-            ids_limit = min(most, IDS_LIMIT) if len(records) > 1 else IDS_LIMIT
-            index = index.listing(ids_limit, most, stage.deferred)
+        if (most := stage.near_limit) is not None:
+            largest = IDS_LIMIT * MOST_LISTED if stage.deferred == "nothing" else IDS_LIMIT
+            index = index.listing(min(most, largest), most, stage.deferred)
         try:
             answers = iter(getattr(index, method)(records, query))
         except Exception as error:
@@ -346,13 +345,18 @@ class SharedLookups:
 def _stages(most: int) -> Iterator[_Stage]:
     """How answers of at most that many documents are found: what is near few in reads of many lookups, and
     what is near many in smaller reads, and in the end by itself."""
-    for near_limit, weight in ((FOLLOWED_TOGETHER, None), (FOLLOWED_BY_FEW, LARGEST_TEXTS // FEW)):
+    for near_limit, weight in (
+        (FOLLOWED_TOGETHER, None),
+        (FOLLOWED_BY_FEW, LARGEST_TEXTS // FEW),
+        (most, LARGEST_TEXTS),
+    ):
         if near_limit < most:
             yield _Stage(near_limit, "all", weight)
         else:
             yield _Stage(most, "unmatched", weight)
             break
-    yield _ALONE
+    # Of what nothing matched, as many documents of one fingerprint are listed as the index would at last.
+    yield _Stage(max(most, FOLLOWED_ALONE), "nothing", LARGEST_TEXTS)
 
 
 def _nearest(lookup: Lookup, most: int) -> Lookup:

@@ -44,6 +44,7 @@ ATOMIC_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "meta")
 MET: RecordTable = "met"  # only of a store that counts refused claims
 TTL_ROW = b"ttl"  # in meta of atomic stores: seconds as decimal digits, put when a store is created
 PART_ROWS = 1 << 18  # approximate size of one part of a read
+SCANNED_AT_ONCE = 64  # fingerprints whose listings are read, where enough of them may be there
 FINGERPRINT_BYTES = 8  # that keys of the table fingerprints begin with; an id follows
 LARGEST_COMMIT = 1 << 17  # new documents of one commit; many are ingested as files
 Columns = tuple[Strings, Strings]  # keys and values of rows
@@ -82,7 +83,8 @@ class NearLimits(NamedTuple):
     bits: most differing bits of a fingerprint; drawer: most rows of a drawer, None for all; listed: most rows
     of a fingerprint in the table fingerprints; hidden: fingerprints to leave out; document_key: the key of a
     document, given its id as bytes. None: no documents are read. of: what ids begin with; others are not
-    listed.
+    listed. enough: rows of the table fingerprints beyond which the other near fingerprints may be left out,
+    as the caller does not follow as many.
     """
 
     bits: int
@@ -91,6 +93,7 @@ class NearLimits(NamedTuple):
     hidden: frozenset[int] = frozenset()
     document_key: Callable[[bytes], bytes] | None = None
     of: bytes = b""
+    enough: int | None = None
 
 
 class NearRows(NamedTuple):
@@ -365,14 +368,19 @@ def listed_by(
         hits = hits._replace(bits=bits)
     if not hits.bits:
         return NearRows(hits, {}, {})
-    listed = scan([value.to_bytes(FINGERPRINT_BYTES) + limits.of for value in hits.bits], limits.listed)
+    prefixes = [value.to_bytes(FINGERPRINT_BYTES) + limits.of for value in hits.bits]
+    at_once, listed = len(prefixes) if limits.enough is None else SCANNED_AT_ONCE, list[list[Row]]()
+    for start in range(0, len(prefixes), at_once):
+        listed += scan(prefixes[start : start + at_once], limits.listed)
+        if limits.enough is not None and sum(map(len, listed)) > limits.enough:
+            break
     documents: dict[bytes, Row | None] = {}
     if limits.document_key is not None:
         listings = [key for rows in listed for key, _ in rows]
         keys = [limits.document_key(key[FINGERPRINT_BYTES:]) for key in listings]
         for listing, key, cell in zip(listings, keys, get(keys), strict=True):
             documents[listing] = None if cell is None else (key, cell)
-    return NearRows(hits, dict(zip(hits.bits, listed, strict=True)), documents)
+    return NearRows(hits, dict(zip(hits.bits, listed, strict=False)), documents)
 
 
 def near_by_read(store: Store, value: int, prefixes: Sequence[bytes], limits: NearLimits) -> NearRows:

@@ -140,6 +140,21 @@ def test_one_text_gets_the_answer_that_it_gets_among_many(filled: Filled, data: 
     assert [measured[1].sums[name] for name in names] == [2 * measured[0].sums[name] for name in names]
 
 
+@pytest.mark.parametrize("near_limit", [1, 3, 12, 200])
+def test_one_text_near_many_gets_the_nearest_as_it_does_among_others(filled: Filled, near_limit: int) -> None:
+    reader = replace(filled.index.reader, near_limit=near_limit)
+    deferring = replace(reader, deferred="all")
+    texts = filled.texts[list(range(0, len(filled.texts), 5))]
+    for text in (texts[[number]] for number in range(len(texts))):
+        both = FingerprintBatch.joined([text, text])
+        for each in (reader, replace(reader, deferred="nothing")):
+            (one,) = each.find(text, Query())
+            assert each.find(both, Query()) == [one, one]
+            assert len(one) <= near_limit
+        (one,) = deferring.find(text, Query())
+        assert [type(lookup) for lookup in deferring.find(both, Query())] == [type(one)] * 2
+
+
 def test_full_drawers_hide_no_document_of_the_same_fingerprint(filled: Filled) -> None:
     """Whoever fills the drawers of a text cannot hide a copy of it."""
     texts = filled.texts[list(range(0, len(filled.texts), 3))]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simhbase._core import keys_from, near_in_rocksdb, rows_from
-from simhbase.stores.base import Cell, NearLimits
+from simhbase.stores.base import Cell, DrawerHits, NearLimits, Row, listed_by
 
 PREFIX, OTHER = b"\1\2\3\4\5", b"\1\2\3\4\6"
 FINGERPRINTS = [0b0, 0b1, 0b11, 0b111, 1 << 63]
@@ -78,6 +78,24 @@ def test_near_fingerprints_list_documents_up_to_the_limit() -> None:
         for some in keys.values()
         for key in some
     }
+
+
+def test_listings_are_read_until_there_are_enough() -> None:
+    rows = Rows({value.to_bytes(8) + id_: b"" for value in FINGERPRINTS for id_ in (b"a", b"b")})
+    limits = NearLimits(64, None, 5, document_key=lambda id_: id_, enough=2)
+    _, listed, documents = near(drawers(), [PREFIX], limits, rows)
+    assert (len(listed), sum(map(len, listed.values())), len(documents)) == (2, 4, 4)
+    hits = DrawerHits(dict.fromkeys(range(200), 0), False, 200, 200)
+    asked = list[bytes]()
+
+    def scan(prefixes: list[bytes], most: int) -> list[list[Row]]:
+        asked.extend(prefixes)
+        return [[(prefix + b"a", Cell(b"", 7))] for prefix in prefixes]
+
+    for enough, there in ((70, 128), (None, 200)):
+        asked.clear()
+        found = listed_by(hits, limits._replace(enough=enough), scan, lambda keys: [None] * len(keys))
+        assert len(asked) == len(found.listed) == len(found.documents) == there
 
 
 @pytest.mark.parametrize("size", [0, 7, 9])

@@ -13,7 +13,7 @@ from simhbase.stores.postgresql.records import END_BYTES
 
 MOST = (1 << 31) - 2  # rows of a drawer: an array has no more
 _NUMBERS = "(%(numbers)b::int8[])"
-_VALUE, _BITS, _DRAWER, _LISTED, _DRAWERS = range(1, 6)  # places among the numbers
+_VALUE, _BITS, _DRAWER, _LISTED, _ROWS, _DRAWERS = range(1, 7)  # places among the numbers
 
 
 def near(
@@ -25,7 +25,8 @@ def near(
     table = client.address.table
     documents = None if limits.document_key is None else table("documents")
     statement = _statement(expressions, table(INDEX), table("fingerprints"), documents)
-    numbers = integers([_signed(value), limits.bits, most, limits.listed, *values])
+    rows = MOST if limits.enough is None else limits.enough + 1
+    numbers = integers([_signed(value), limits.bits, most, limits.listed, rows, *values])
     hidden = integers(list(map(_signed, limits.hidden)))
     given = {"numbers": numbers, "hidden": hidden, "of": limits.of}
     found = client.rows("reading", statement, given)
@@ -37,9 +38,9 @@ def near(
             break
         fingerprint = signed & 0xFFFFFFFFFFFFFFFF
         bits[fingerprint] = (fingerprint ^ value).bit_count()
-        rows = listed.setdefault(fingerprint, [])
+        of_one = listed.setdefault(fingerprint, [])
         if key is not None:
-            rows.append((key, Cell(content, 0)))
+            of_one.append((key, Cell(content, 0)))
             cells[key] = None if document is None else (document, Cell(stored, version))
     read, largest = found[0][:2]
     hits = DrawerHits(bits, largest > most, read, min(largest, most))
@@ -54,8 +55,8 @@ def _signed(fingerprint: int) -> int:
 def _statement(expressions: tuple[str, ...], index: str, fingerprints: str, documents: str | None) -> str:
     """Its columns: the number of drawer rows, the largest drawer's (up to one more than the limit), a near
     fingerprint, key and value of a row of fingerprints, key, value and version of its document; what
-    there is none of is NULL. Each drawer's rows become an array, so that one behind the limit is counted and
-    left out."""
+    there is none of is NULL, and last. Each drawer's rows become an array, so that one behind the limit is
+    counted and left out."""
     arrays = ", ".join(
         f"(ARRAY(SELECT fingerprint FROM {index} WHERE {expression} = {_NUMBERS}[{place}] "
         f"ORDER BY fingerprint LIMIT {_NUMBERS}[{_DRAWER}] + 1))"
@@ -88,4 +89,4 @@ def _statement(expressions: tuple[str, ...], index: str, fingerprints: str, docu
             ORDER BY key LIMIT {_NUMBERS}[{_LISTED}]
         ) AS listing ON true
         {joined}
-        ORDER BY listing.key"""
+        ORDER BY listing.key LIMIT {_NUMBERS}[{_ROWS}]"""
