@@ -469,11 +469,13 @@ def _said(error: Exception, secrets: Sequence[str]) -> str:
     """The error in one line, without secrets."""
     if isinstance(error, FileNotFoundError):
         return "there is no such file or folder"
-    if isinstance(error, OSError) and error.errno == EIO and error.strerror:  # of this module
-        return error.strerror
     if isinstance(error, TimeoutError) and not str(error):
         return "the server gave no data for too long"
-    line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+    told = str(error)
+    # Errors of this module have this number; some of libraries, too, which tell what a server says.
+    if isinstance(error, OSError) and error.errno == EIO:
+        told = error.strerror or told
+    line = next(iter(told.strip().splitlines()), "") or type(error).__name__
     if "range requests" in line:
         return "the server gives no parts of files (range requests), by which Parquet is read: download it"
     shown = without_passwords(_URL.sub(lambda url: public_name(url[0]), line))

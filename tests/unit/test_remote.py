@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import chdir, suppress
 from errno import EIO
+from functools import partial
 from importlib.util import find_spec
 from os import environ
 from pathlib import Path
@@ -569,9 +570,12 @@ def test_what_a_file_system_says_of_a_url_that_it_takes_apart_is_told_without_it
     assert found.reason == "it cannot be opened: namespace/name is needed, and not u:..."
 
 
-def test_a_file_system_that_repeats_a_token_of_the_environment_does_not_show_it(monkeypatch):
+@pytest.mark.parametrize("of_library", [ValueError, partial(OSError, EIO)])
+def test_a_file_system_that_repeats_a_token_of_the_environment_does_not_show_it(monkeypatch, of_library):
+    """s3fs raises OSErrors with the number of our own, which were shown as they are."""
+
     def refuse(_url: str, **_more: object) -> None:
-        raise ValueError(f"403 Forbidden: no access for {environ['HF_TOKEN']}")
+        raise of_library(f"403 Forbidden: no access for {environ['HF_TOKEN']}")
 
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
