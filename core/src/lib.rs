@@ -1255,18 +1255,17 @@ fn document_frequencies<'py>(
     Ok(found)
 }
 
+type Footer<'py> = (usize, Bound<'py, PyByteArray>, Bound<'py, PyByteArray>, Vec<Bound<'py, PyBytes>>);
+
 /// Of the footer of a Parquet file: the length of its schema, of each group of rows the number of its columns (uint32), and
-/// of each column where it begins and ends (int64). most: elements of all lists that are read. Raises as `parquet_page`, and
-/// ValueError for more elements.
+/// of each column where it begins and ends (int64); the schemas of Arrow that it notes, in base64. most: elements of all
+/// lists that are read. Raises as `parquet_page`, and ValueError for more elements.
 #[pyfunction]
-fn parquet_footer<'py>(
-    py: Python<'py>,
-    footer: &Bound<'py, PyBytes>,
-    most: usize,
-) -> PyResult<(usize, Bound<'py, PyByteArray>, Bound<'py, PyByteArray>)> {
+fn parquet_footer<'py>(py: Python<'py>, footer: &Bound<'py, PyBytes>, most: usize) -> PyResult<Footer<'py>> {
     let data = footer.as_bytes();
     let found = work(py, || parquet::Footer::read(data, most))?.map_err(parquet_error)?;
-    Ok((found.schema, array(py, &found.columns), array(py, &found.places)))
+    let schemas = found.arrow.iter().map(|schema| PyBytes::new(py, schema)).collect();
+    Ok((found.schema, array(py, &found.columns), array(py, &found.places), schemas))
 }
 
 type Deltas = (bool, Option<i32>, bool);

@@ -10,6 +10,9 @@ const COLUMNS: i16 = 1;
 const SCHEMA: i16 = 2;
 const COLUMN: i16 = 3;
 const ROW_GROUPS: i16 = 4;
+const NOTES: i16 = 5;
+const NOTE: [i16; 2] = [1, 2]; // key and value
+const ARROW: &[u8] = b"ARROW:schema";
 const PACKED: i16 = 7;
 const DATA_PAGE: i16 = 9;
 const DICTIONARY_PAGE: i16 = 11;
@@ -47,12 +50,13 @@ const LONG: u8 = 6;
 const DEEPEST: usize = 64; // as in readers, whose own limit this is
 
 /// schema: number of its elements. columns: number of those of each group of rows. places: where each of these begins and
-/// ends, from 0 to 0 if it has no values.
+/// ends, from 0 to 0 if it has no values. arrow: schemas of Arrow.
 #[derive(Default)]
-pub struct Footer {
+pub struct Footer<'a> {
     pub schema: usize,
     pub columns: Vec<u32>,
     pub places: Vec<i64>,
+    pub arrow: Vec<&'a [u8]>,
 }
 
 /// Sizes in bytes. values: 0 if the header does not tell their number. header: its own size. deltas: None if the lengths of
@@ -83,9 +87,9 @@ pub enum Damage {
 }
 type Read<T> = Result<T, Damage>;
 
-impl Footer {
+impl<'a> Footer<'a> {
     /// most: elements of all lists that are read, as readers hold them in memory.
-    pub fn read(data: &[u8], most: usize) -> Read<Footer> {
+    pub fn read(data: &'a [u8], most: usize) -> Read<Footer<'a>> {
         let mut footer = Footer::default();
         let mut reader = Reader { data, elements: 0, most };
         let mut groups = false;
@@ -98,9 +102,26 @@ impl Footer {
                 groups = true;
                 (0..reader.structs(kind)?).try_for_each(|_| footer.group(reader))
             }
+            NOTES => (0..reader.structs(kind)?).try_for_each(|_| footer.note(reader)),
             _ => reader.skip(kind, 0),
         })?;
         groups.then_some(footer).ok_or(Other("it has no groups of rows"))
+    }
+
+    fn note(&mut self, reader: &mut Reader<'a>) -> Read<()> {
+        let mut note = [&[][..]; 2];
+        reader.fields(1, &mut |reader, number, kind| match NOTE.iter().position(|known| *known == number) {
+            Some(place) => {
+                require(kind, BINARY)?;
+                note[place] = reader.binary()?;
+                Ok(())
+            }
+            None => reader.skip(kind, 1),
+        })?;
+        if note[0] == ARROW {
+            self.arrow.push(note[1]);
+        }
+        Ok(())
     }
 
     fn group(&mut self, reader: &mut Reader) -> Read<()> {
@@ -231,7 +252,7 @@ struct Reader<'a> {
     most: usize,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// Calls `each` with the number and kind of each field of a struct. Numbers have 16 bits, as in readers; of a field
     /// that is there twice these take one or the other.
     fn fields(&mut self, depth: usize, each: &mut dyn FnMut(&mut Self, i16, u8) -> Read<()>) -> Read<()> {
@@ -279,10 +300,7 @@ impl Reader<'_> {
             TRUE | FALSE | BYTE => self.byte().map(drop),
             DOUBLE => self.pass(8),
             UUID => self.pass(16),
-            BINARY => {
-                let size = self.size()?;
-                self.pass(size)
-            }
+            BINARY => self.binary().map(drop),
             LIST | SET => {
                 let (of, count) = self.list()?;
                 (0..count).try_for_each(|_| self.skip_value(of, depth + 1))
@@ -391,6 +409,12 @@ impl Reader<'_> {
             }
         }
         Err(Other("a number is too long"))
+    }
+
+    fn binary(&mut self) -> Read<&'a [u8]> {
+        let (size, data) = (self.size()?, self.data);
+        self.pass(size)?;
+        Ok(&data[..size])
     }
 
     fn byte(&mut self) -> Read<u8> {

@@ -14,7 +14,13 @@ from itertools import islice, repeat
 from typing import Any, BinaryIO, Literal
 
 from simhbase.corpus.fields import listed, with_field
-from simhbase.corpus.formats.arrow_sizes import Message, blocks, first_message, message_at
+from simhbase.corpus.formats.arrow_sizes import (
+    Message,
+    blocks,
+    first_message,
+    message_at,
+    require_small_footer,
+)
 from simhbase.corpus.formats.encoding_detection import DetectedEncoding
 from simhbase.corpus.formats.parquet_sizes import (
     Chunk,
@@ -323,6 +329,11 @@ class _ArrowFile:
 
         self._file = file
         self._most_bytes = most_bytes
+        if is_stream:
+            message_at(file, 0)  # refuses a schema that would take much memory
+        else:
+            require_small_footer(file)
+        file.seek(0)
         self._reader: Any = ipc.open_stream(file) if is_stream else ipc.open_file(file)
         self._is_stream = is_stream
         self._looked_at, begin = 0, file.tell()  # bytes

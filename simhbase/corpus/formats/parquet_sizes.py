@@ -7,6 +7,7 @@ core (`parquet.rs`), or refused: a page that is not looked at may take any memor
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from errno import EFBIG
 from io import SEEK_END, RawIOBase
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase._core import parquet_footer, parquet_page, parquet_shared_bytes
+from simhbase.corpus.formats.arrow_sizes import require_small_schema
 
 _MAGIC_BYTES = 4
 FOOTER_BYTES, MOST_COLUMNS = 64 << 20, 1 << 16
@@ -73,7 +75,9 @@ def small_footer(file: RawIOBase | BinaryIO) -> Footer:
     """The footer. Raises OSError for one that would take much more memory to read than it has bytes: one of
     11 MB whose columns have no places takes 3 GB."""
     try:
-        elements, groups, places = parquet_footer(_footer(file), MOST_ELEMENTS)
+        elements, groups, places, schemas = parquet_footer(_footer(file), MOST_ELEMENTS)
+        for schema in schemas:  # of Arrow, beside that of Parquet
+            require_small_schema(_from_base64(schema))
     except (LookupError, ValueError) as error:
         raise OSError(f"its footer cannot be read: {error}") from error
     if elements > MOST_COLUMNS:
@@ -103,6 +107,12 @@ def chunks(
         for (name, is_flat), begin, end in zip(cycle(columns), begins, ends, strict=False)
     ]
     return [found[group * width : (group + 1) * width] for group in range(groups)]
+
+
+def _from_base64(text: bytes) -> bytes:
+    """Raises ValueError for what readers may take otherwise."""
+    plain = text.rstrip(b"=")
+    return b64decode(plain + b"=" * (-len(plain) % 4), validate=True)
 
 
 def _footer(file: RawIOBase | BinaryIO) -> bytes:
