@@ -113,20 +113,21 @@ def _texts_of(inputs: Inputs) -> Iterator[str]:
 
     parser = Parser(inputs.options)
     for path in inputs.paths:
-        found = list[str]()
+        first, count = list[str](), 0  # a file may have any number
         with closing(
             read_each(replace(inputs, paths=(path,)), lambda chunk: _Texts(*parser.texts(chunk)))
         ) as chunks:
             for chunk in chunks:
                 if chunk.rejects:
                     raise UsageError(f"{public_name(path)}: {chunk.rejects[0].reason}")
-                found += chunk.texts
-        if len(found) != 1:
+                first = first or chunk.texts[:1]
+                count += chunk.parsed
+        if count != 1:
             raise UsageError(
-                f"{public_name(path)} holds {len(found):,} texts, and compare takes one of a file: give the "
-                "text by --text"
+                f"{public_name(path)} holds {count:,} texts, and compare takes one of a file: give the text "
+                "by --text"
             )
-        yield found[0]
+        yield first[0]
 
 
 def _explained(index: Index, texts: Sequence[str], ids: Sequence[str], right: str) -> Explanation:
