@@ -356,6 +356,24 @@ def test_a_store_that_is_too_large_is_not_grouped_for_a_request() -> None:
     asyncio.run(asks())
 
 
+def test_a_list_of_groups_ends_where_many_refused_claims_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 groups may have 10 million, which took minutes."""
+    monkeypatch.setattr("simhbase.online.service.PAGE_READ", 4)
+    index = simhbase.open("memory:", create=simhbase.Profile(verify=False), counts=True)
+    asked = Operations(index, Settings("memory:"), ServiceMetrics())
+
+    async def asks() -> None:
+        async with asked.lifespan(None):
+            for text in (ONE, OTHER):
+                index.add([simhbase.Document(f"{text}{number}", text) for number in range(2)])
+                index.claim_many([simhbase.Document(f"{text}r{number}", text) for number in range(4)])
+            found = await asked.groups(GroupsRequest())
+            (group,) = found.groups
+            assert (group.met.count if group.met else 0, found.found, found.truncated) == (4, 2, True)
+
+    asyncio.run(asks())
+
+
 def test_answers_have_a_limit_in_bytes() -> None:
     """100,000 ids of 1,000 control characters made an answer of 624 MB, encoded on the loop for 4 s."""
     index = simhbase.open("memory:", create=simhbase.Profile(verify=False))
