@@ -8,8 +8,10 @@ from itertools import cycle, islice
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
 from simhbase.errors import StoreFailed
 from simhbase.index import mute
 from simhbase.index.load_log import LoadLog
@@ -17,7 +19,12 @@ from simhbase.index.mute import MuteList
 from simhbase.model.moment import at
 from simhbase.model.stored import Muted
 from simhbase.stores import meta
+from simhbase.stores.base import IndexRows
+from simhbase.stores.hbase.counters import Counters
+from simhbase.stores.hbase.drawers import HBaseDrawers
 from simhbase.stores.hbase.records import HBaseRecords
+from simhbase.stores.hbase.requests import Table
+from simhbase.stores.hbase.scans import Page
 from simhbase.stores.keys import after_read
 from simhbase.stores.memory import MemoryStore
 from simhbase.stores.redis import client
@@ -122,6 +129,28 @@ def test_rows_that_come_again_are_an_error() -> None:
     assert after_read(b"b", b"b", "documents") == b"b\x00"
     with pytest.raises(StoreFailed, match="out of order"):
         after_read(b"b", b"a", "documents")
+
+
+def test_rows_of_a_drawer_of_hbase_that_come_again_are_an_error() -> None:
+    calls = 0
+
+    @contextmanager
+    def reading(table: object) -> Iterator[Any]:
+        yield None
+
+    def pages(operation: object, asked: list[Page]) -> list[IndexRows]:
+        nonlocal calls
+        calls += 1
+        assert calls < ENOUGH, "this comes to no end"
+        keys = np.zeros((asked[0].rows, KEY_BYTES), dtype=np.uint8)
+        return [IndexRows(keys, np.zeros(len(keys), dtype=np.int64))]
+
+    gateway: Any = SimpleNamespace(reading=reading)
+    drawers = HBaseDrawers(gateway, Table("news_index", b"i:"), None, Counters())
+    drawers._scans = SimpleNamespace(pages=pages)  # type: ignore[assignment]
+    with pytest.raises(StoreFailed, match="out of order"):
+        for _ in drawers.read(np.zeros((1, PREFIX_BYTES), dtype=np.uint8), None):
+            pass
 
 
 def test_a_cell_of_hbase_that_is_not_changed_is_an_error() -> None:

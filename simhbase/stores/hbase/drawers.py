@@ -30,7 +30,8 @@ from simhbase.stores.hbase.filtered import ROWS as FILTERED_ROWS
 from simhbase.stores.hbase.filtered import FilteredScans
 from simhbase.stores.hbase.requests import DELETE_PAUSE, Request, Table
 from simhbase.stores.hbase.scans import Kind, Page, Scans
-from simhbase.stores.keys import after_key
+from simhbase.stores.hbase.schema import INDEX
+from simhbase.stores.keys import after_read
 
 # Rows of one call, fewest and most: few, so that all connections have some, but enough to be worth a call.
 PUT_ROWS = (250, 5_000)
@@ -248,9 +249,10 @@ class _Cursor:
             yield _Cursor(drawer, drawer + 1, asked.start(drawer))
 
     def after(self, asked: _SortedDrawers, drawer: int, seen: int, last: bytes) -> _Cursor | None:
-        """The cursor after a full page whose last row is in this drawer. seen: rows of it so far."""
+        """The cursor after a full page whose last row is in this drawer. seen: rows of it so far. Raises
+        StoreFailed for a page that goes back."""
         if asked.limit is None or seen <= asked.limit:
-            return _Cursor(drawer, self.end, after_key(last), seen)
+            return _Cursor(drawer, self.end, after_read(self.start, last, INDEX), seen)
         return _Cursor(drawer + 1, self.end, asked.start(drawer + 1)) if drawer + 1 < self.end else None
 
 
