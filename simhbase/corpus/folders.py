@@ -231,8 +231,13 @@ def _resolved_by_system(path: Path) -> Path:
 
 
 def printable(path: str) -> str:
-    """The path as printable text, whatever bytes the file name has."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    """The path as printable text, whatever bytes the file name has; servers may tell names with halves of
+    surrogate pairs, which have none."""
+    try:
+        name = os.fsencode(path)
+    except UnicodeEncodeError:
+        name = path.encode(errors="backslashreplace")
+    return name.decode("utf-8", "backslashreplace")
 
 
 def _is_known(folder: Path, known: set[tuple[int, int]]) -> bool:

@@ -570,6 +570,16 @@ def test_what_a_file_system_says_of_a_url_that_it_takes_apart_is_told_without_it
     assert found.reason == "it cannot be opened: namespace/name is needed, and not u:..."
 
 
+@pytest.mark.parametrize("given", ["memory://halves", "memory://halves/*.jsonl"])
+def test_a_name_with_half_a_surrogate_pair_takes_no_other_file_along(given):
+    """Lists in JSON may have such names: reading ended at an unexpected UnicodeEncodeError."""
+    files = fsspec.filesystem("memory")
+    for name in ("a", "\ud800"):
+        files.pipe(f"/halves/{name}.jsonl", json_lines({"id": "x", "text": "t"}))
+    names = [item.source.rpartition("/")[2] for item in read(given)]
+    assert names == ["a.jsonl", r"\ud800.jsonl"]
+
+
 @pytest.mark.parametrize("of_library", [ValueError, partial(OSError, EIO)])
 def test_a_file_system_that_repeats_a_token_of_the_environment_does_not_show_it(monkeypatch, of_library):
     """s3fs raises OSErrors with the number of our own, which were shown as they are."""
