@@ -221,6 +221,14 @@ def test_the_shell_runs_files_and_input_and_ends_with_an_error_at_the_first(
 
 
 @pytest.mark.full
+def test_the_shell_runs_no_settings_of_the_current_folder(hbase: Instance, tmp_path: Path) -> None:
+    for name in (".irbrc", "irb.rc", "_irbrc"):
+        (tmp_path / name).write_text("puts 'a stranger'\n")
+    (tmp_path / "given").write_text("puts 'the one given'\n")
+    done = hbase.run("shell", "given", cwd=tmp_path)
+    assert ("a stranger" in done.stdout, "the one given" in done.stdout) == (False, True), done.stderr
+
+
 def test_properties_hold_until_the_next_down(tmp_path: Path) -> None:
     instance = Instance(tmp_path)
     setting = "hbase.thrift.server.socket.read.timeout=2345"
