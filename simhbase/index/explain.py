@@ -25,6 +25,7 @@ from simhbase.model.values import Fingerprint, Match, Query
 from simhbase.stores.base import DrawerRows, HintingStore, Store
 
 MOST_CANDIDATES = 100
+MOST_FOLLOWED = 100_000  # documents, the nearest: as in lookups of a service
 _EVERYTHING = Bounds(64)
 _NOTHING = np.empty(0, dtype=np.uint64)
 
@@ -48,7 +49,8 @@ def explain(reader: Reader, text: FingerprintBatch, query: Query, document: str 
         for drawer, start, end in zip(part.drawers, part.offsets, part.offsets[1:], strict=False):
             read[tables[drawer]].append(part.fingerprints[start:end])
 
-    lookup = replace(reader, metrics=None, record=record).find(text, query)[0]
+    followed = replace(reader, metrics=None, record=record, near_limit=MOST_FOLLOWED, deferred="nothing")
+    lookup = followed.find(text, query)[0]
     contents = [np.unique(np.concatenate(parts)) for parts in read]  # a drawer may be read twice
     if reader.of:
         contents = _listed_here(reader, contents)

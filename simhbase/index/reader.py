@@ -185,7 +185,7 @@ class Reader:
     def find_near(self, fingerprints: FingerprintBatch, asked: Asked) -> list[Lookup]:
         """Find the documents near each of n texts, which are looked up together."""
         near = self.near(fingerprints, asked)
-        if self.near_limit is None:
+        if self.near_limit is None or self.deferred == "nothing":
             self._look_behind(near, fingerprints, asked)
         lookups = [
             (Unfollowed if self._defers(matches, cut=cut, beyond=beyond) else Lookup)(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from simhbase.errors import Overloaded, TimedOut, UsageError
 from simhbase.index import Index
-from simhbase.index.reader import IDS_LIMIT, MOST_LISTED, Deferred, Unfollowed
+from simhbase.index.reader import IDS_LIMIT, Deferred, Unfollowed
 from simhbase.index.tags import required_tags
 from simhbase.metrics import timed
 from simhbase.model.values import Lookup, Query
@@ -325,8 +325,7 @@ class SharedLookups:
         records = [record for request in requests for record in request.records]
         index, method, query, stage = requests[0].kind
         if (most := stage.near_limit) is not None:
-            largest = IDS_LIMIT * MOST_LISTED if stage.deferred == "nothing" else IDS_LIMIT
-            index = index.listing(min(most, largest), most, stage.deferred)
+            index = index.listing(min(most, IDS_LIMIT), most, stage.deferred)
         try:
             answers = iter(getattr(index, method)(records, query))
         except Exception as error:
@@ -355,7 +354,6 @@ def _stages(most: int) -> Iterator[_Stage]:
         else:
             yield _Stage(most, "unmatched", weight)
             break
-    # Of what nothing matched, as many documents of one fingerprint are listed as the index would at last.
     yield _Stage(max(most, FOLLOWED_ALONE), "nothing", LARGEST_TEXTS)
 
 
