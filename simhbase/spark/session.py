@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from simhbase.errors import SimhbaseError
-from simhbase.stores.rocksdb.temporary import TemporaryFolder
+from simhbase.process.temporary import TemporaryFolder
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 # For a session on this machine. By default Spark listens on all addresses, and anybody who connects can read

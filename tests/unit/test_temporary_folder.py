@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simhbase.stores.rocksdb.temporary import TemporaryFolder
+from simhbase.process.temporary import TemporaryFolder
 
 
 @pytest.fixture

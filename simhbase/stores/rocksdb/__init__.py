@@ -23,6 +23,7 @@ from rocksdict import Rdict
 
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.process.plain_files import refuse_prepared
+from simhbase.process.temporary import TemporaryFolder
 from simhbase.stores.backend import Backend
 from simhbase.stores.base import MET, Access, NoteDamage
 from simhbase.stores.rocksdb.database import Failures, open_writer
@@ -41,7 +42,6 @@ from simhbase.stores.rocksdb.memory import Memory, memory_for
 from simhbase.stores.rocksdb.note import remove_note, sync
 from simhbase.stores.rocksdb.options import INDEX, database_options, open_rdict
 from simhbase.stores.rocksdb.store import RocksStore
-from simhbase.stores.rocksdb.temporary import TemporaryFolder
 
 __all__ = ["INDEX", "RocksBackend", "RocksStore"]
 

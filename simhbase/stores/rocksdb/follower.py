@@ -14,13 +14,13 @@ from rocksdict import AccessType, Options, Rdict
 
 from simhbase.errors import StoreBusy, StoreFailed
 from simhbase.process.plain_files import belongs_to_us
+from simhbase.process.temporary import TemporaryFolder
 from simhbase.stores.rocksdb.database import LINKS, Database, Failures
 from simhbase.stores.rocksdb.folder import refuse_links, require_store
 from simhbase.stores.rocksdb.integrity import Growth, growth_of, require_whole
 from simhbase.stores.rocksdb.memory import Memory
 from simhbase.stores.rocksdb.note import REMEDY
 from simhbase.stores.rocksdb.options import CONFIGURATION, open_rdict
-from simhbase.stores.rocksdb.temporary import TemporaryFolder
 
 PATIENCE = 20.0  # seconds in which the writer leaves the files alone for as long as an opening takes
 _PAUSE = 0.01  # seconds

@@ -18,9 +18,9 @@ from pathlib import Path
 from rocksdict import AccessType, Options, Rdict
 
 from simhbase.errors import StoreFailed
+from simhbase.process.temporary import TemporaryFolder
 from simhbase.stores.rocksdb.note import REMEDY, require_as_noted
 from simhbase.stores.rocksdb.options import database_options
-from simhbase.stores.rocksdb.temporary import TemporaryFolder
 
 _DAMAGE = re.compile(r"Corruption|No such file|Is a directory|Not a directory|Input/output error")
 # The first record of a log: checksum, length and type; then the sequence number of its first write.

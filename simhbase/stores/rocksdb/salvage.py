@@ -19,6 +19,7 @@ from rocksdict import AccessType, DBRecoveryMode, Options, Rdict, RdictIter, Rea
 
 from simhbase.errors import StoreBusy, StoreFailed, TablesMissing
 from simhbase.model.values import Size
+from simhbase.process.temporary import TemporaryFolder
 from simhbase.stores.base import ATOMIC_TABLES, MET, NoteDamage, RecordTable
 from simhbase.stores.keys import after_key
 from simhbase.stores.rocksdb.database import Database, Failures, holds
@@ -28,7 +29,6 @@ from simhbase.stores.rocksdb.memory import Memory, memory_for
 from simhbase.stores.rocksdb.note import NOTE, REMEDY, is_closed, require_as_noted
 from simhbase.stores.rocksdb.options import SCANNING, database_options, open_rdict
 from simhbase.stores.rocksdb.store import RocksStore
-from simhbase.stores.rocksdb.temporary import TemporaryFolder
 
 _PROBED = 64  # bytes of a key: what distinguishes most of them
 _OPEN_FILES = 256  # at a time: a file that cannot be opened is noticed when it is read

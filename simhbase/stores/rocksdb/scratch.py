@@ -22,7 +22,7 @@ from rocksdict import (
 )
 
 from simhbase.errors import SimhbaseError
-from simhbase.stores.rocksdb.temporary import TemporaryFolder
+from simhbase.process.temporary import TemporaryFolder
 
 _CACHE = 16 << 20  # bytes, of blocks and of filters: those of 13 million ids
 _WRITE_BUFFER = 8 << 20
