@@ -402,9 +402,12 @@ class Reader:
                 return
             limit *= LISTING_GROWTH
             more = replace(self, ids_limit=limit, metrics=None).near(fingerprints[unmatched], asked)
-            for query, matches, cut in zip(unmatched, more.matches, more.cut, strict=True):
+            for query, matches, cut, beyond in zip(
+                unmatched, more.matches, more.cut, more.beyond, strict=True
+            ):
                 near.matches[query] = sorted(matches)[: self.ids_limit]
                 near.cut[query] = cut or len(matches) > self.ids_limit
+                near.beyond[query] = beyond  # the more of each fingerprint, the fewer of these are followed
 
     def near(self, fingerprints: FingerprintBatch, asked: Asked) -> Near:
         """The documents near each of n texts. Raises StoreFailed if rows are lost that would lead to some."""

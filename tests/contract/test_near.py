@@ -155,6 +155,18 @@ def test_one_text_near_many_gets_the_nearest_as_it_does_among_others(filled: Fil
         assert [type(lookup) for lookup in deferring.find(both, Query())] == [type(one)] * 2
 
 
+@pytest.mark.parametrize("near_limit", [1, 3, 6, 12])
+def test_an_answer_that_left_something_out_says_so(filled: Filled, near_limit: int) -> None:
+    """Also where more of each fingerprint is listed, as nothing matched, and then less of it is followed."""
+    whole = replace(filled.index.reader, drawer_limit=None, ids_limit=DOCUMENTS)
+    some = replace(whole, ids_limit=1, near_limit=near_limit, deferred="nothing")
+    texts, query = filled.texts, Query(tags={"kind": "1"})
+    answers, wanted = some.find(texts, query), whole.find(texts, query)
+    for answer, complete in zip(answers, wanted, strict=True):
+        assert answer.truncated or answer.matches == complete.matches
+    assert any(not answer.truncated for answer in answers) or near_limit == 1
+
+
 def test_full_drawers_hide_no_document_of_the_same_fingerprint(filled: Filled) -> None:
     """Whoever fills the drawers of a text cannot hide a copy of it."""
     texts = filled.texts[list(range(0, len(filled.texts), 3))]
