@@ -315,6 +315,17 @@ def test_a_record_that_lost_some_bytes_is_told(tmp_path):
     assert "is wrong, or it was cut short" in lost.reason
 
 
+def test_a_record_that_lost_its_end_is_told_and_costs_no_more_than_the_one_on_its_line(tmp_path):
+    """Of two that were joined, the headers of both together look like those of the second."""
+    first, *records = re.split(rb"(?=WARC/1\.0\r\n)", three().data)[1:]
+    cut, path = records[1], tmp_path / "x.warc"
+    for end in range(5, cut.index(b"bbb")):
+        write(path, first + records[0] + cut[:end] + records[2])
+        before, lost, *behind = read(path)
+        assert (before.id, type(lost)) == ("http://x/a", Reject)
+        assert [each.id for each in behind] == ["http://x/c"] * cut[:end].endswith(b"\n")
+
+
 def test_what_is_no_archive_is_one_reject(tmp_path):
     (item,) = read(write(tmp_path / "x.warc", b"hello\nworld\n" * 100))
     assert isinstance(item, SourceReject)

@@ -47,6 +47,9 @@ _SHOWN = 3  # values of a header that is repeated
 _PADDING = b" \t\r\n\0"  # what may follow a body without meaning anything
 _BEGIN = rb"\nWARC/1\.[0-9]\r?\n"
 _BEGINNING, _BEGINNING_BYTES = re.compile(_BEGIN), len(b"\nWARC/1.0\r\n")
+_JOINED = re.compile(r".WARC/1\.[0-9]\Z")
+# Each is there once in a record, and twice in the headers of one that was cut short with those of the next.
+_OF_ONE = ("WARC-Record-ID", "WARC-Date")
 _RECORD = re.compile(_BEGIN + rb"(?:(?!WARC/1)[^\r\n]++\r?\n)*+\r?\n")
 _HTTP_END = re.compile(rb"\r?\n\r?\n")
 
@@ -107,7 +110,7 @@ def _next(
         return Reject(source.name, number, None, f"{error}: {skipped:,} bytes were skipped")
     length = ", ".join(headers.get("content-length", ()))
     if not _LENGTH.fullmatch(length):
-        skipped = stream.skip_to_record()
+        skipped = stream.skip_to_record(is_at_line=True)
         what = f"no length that is clear ({length[:50]})" if length else "no length (Content-Length)"
         reason = f"the record has {what}: {skipped:,} bytes were skipped"
         return Reject(source.name, number, _name(headers), reason)
@@ -121,7 +124,7 @@ def _next(
         if not stream.has(left):
             stream.require_undamaged()
         # The record may contain the beginnings of others, so look for them in the bytes held.
-        skipped = passed + stream.skip_to_record()
+        skipped = passed + stream.skip_to_record(is_at_line=not passed)
         reason = f"its length, {size:,} bytes, is wrong, or it was cut short: {skipped:,} were skipped"
         return Reject(source.name, number, _name(headers), reason)
     block = block or stream.read(size)
@@ -129,7 +132,8 @@ def _next(
 
 
 def _headers(stream: _Stream) -> Headers:
-    """The headers of a record. Raises BadInput if they are too large."""
+    """The headers of a record, up to the next one if they end in the middle. Raises BadInput if they are too
+    large, and if they end within a line, which the next record goes on with."""
     headers: dict[str, list[str]] = {}
     size, name = 0, ""
     while (line := stream.line()).strip():
@@ -143,6 +147,10 @@ def _headers(stream: _Stream) -> Headers:
             name, _, value = text.partition(":")
             name, value = name.strip().lower(), value.strip()
             headers.setdefault(name, []).append(value)
+        elif _JOINED.search(text):
+            raise BadInput("its headers end in the middle, and the next record's follow")
+        if stream.is_at_record():
+            break
     return {name: list(dict.fromkeys(values)) for name, values in headers.items()}
 
 
@@ -247,9 +255,12 @@ class _Stream:
         is_next = end > size and self._held.startswith(WARC_BEGIN, end)
         return is_next or self._held.startswith(b"\r\n\r\n", size)
 
-    def skip_to_record(self) -> int:
-        """Skip to the next line that begins like a record, or to the end; returns the number of bytes."""
+    def skip_to_record(self, *, is_at_line: bool = False) -> int:
+        """Skip to the next line that begins like a record, or to the end; returns the number of bytes.
+        is_at_line: a line begins here, which may be that one."""
         skipped = 0
+        if is_at_line and self.is_at_record():
+            return skipped
         while self._fill(len(_AT_LINE)):
             if (place := self._held.find(_AT_LINE)) >= 0:
                 return skipped + len(self._take(place + 1))
@@ -284,6 +295,8 @@ def _document(
     is_named_by_address = options.id_from == "field"
     record_id = _name(headers) if is_named_by_address else source.id_of_line(number, options)
     try:
+        for name in _OF_ONE:
+            _one(headers, name)
         answer = _http_answer(headers, block)
         if _hides_record(answer, block, size, beginning):
             raise BadInput("its length is wrong: it covers other records, which are not read")
