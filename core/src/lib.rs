@@ -26,6 +26,7 @@ mod simhash;
 mod sorted;
 mod table;
 mod texts;
+mod thrift;
 #[rustfmt::skip]
 mod unicode;
 mod words;
@@ -1298,6 +1299,23 @@ fn parquet_error(damage: parquet::Damage) -> PyErr {
     }
 }
 
+/// Answers in Thrift's binary form on one connection. texts: maps of texts to texts are allowed.
+#[pyclass]
+struct ThriftAnswers(thrift::Answers);
+
+#[pymethods]
+impl ThriftAnswers {
+    #[new]
+    fn new(texts: bool) -> Self {
+        ThriftAnswers(thrift::Answers::new(texts))
+    }
+
+    /// Takes the next bytes. Raises ValueError for those that would hold their reader.
+    fn follow(&mut self, part: &[u8]) -> PyResult<()> {
+        self.0.follow(part).map_err(PyValueError::new_err)
+    }
+}
+
 /// A sum over the normal forms and properties of all code points: that of the Unicode version in unicode.py.
 #[pyfunction]
 fn unicode_sum(py: Python<'_>) -> PyResult<u64> {
@@ -1321,6 +1339,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Mates>()?;
     module.add_class::<Pipeline>()?;
     module.add_class::<Sets>()?;
+    module.add_class::<ThriftAnswers>()?;
     module.add_function(wrap_pyfunction!(build_dictionary, module)?)?;
     module.add_function(wrap_pyfunction!(document_frequencies, module)?)?;
     module.add_function(wrap_pyfunction!(mismatches, module)?)?;

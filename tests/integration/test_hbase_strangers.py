@@ -193,6 +193,24 @@ def test_an_answer_without_end_is_refused_for_its_size(monkeypatch):
         assert_refused(StoreFailed, f"{LOCALHOST}:{port}: an answer has more than 1 MiB", port)
 
 
+@pytest.mark.parametrize("kinds", [b"\x0f\x00\x63\x01", b"\x0d\x00\x63\x02\x01"])
+def test_elements_without_bytes_are_not_counted(kinds):
+    """Of a list or map, some number of them in four bytes. The interpreter was held for seconds by each."""
+    with serving(endless(kinds + b"\x7f\xff\xff\xff")) as port:
+        started = time.process_time()
+        words = "an answer that cannot be read (a value of a kind that Thrift does not have)"
+        assert_refused(StoreUnreachable, words, port)
+        assert time.process_time() - started < 2
+
+
+def test_a_map_that_its_reader_takes_for_another_is_refused():
+    """Its values are texts, and rows of Thrift 1 have maps of texts to structures: what a text holds would be
+    read as a structure, and was not looked at."""
+    pair = bytes(8) + A_FIELD
+    with serving(endless(b"\x0d\x00\x02\x0b\x0b\x00\x00\x00\x01" + pair)) as port:
+        assert_refused(StoreUnreachable, "an answer that cannot be read (a map of texts to texts)", port)
+
+
 def test_what_is_sent_without_end_does_not_outlast_the_time_limit():
     with serving(endless(A_FIELD)) as port:
         connection = GatewaySocket(url.Gateway(LOCALHOST, port), Security())

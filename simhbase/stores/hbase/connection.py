@@ -16,10 +16,18 @@ from typing import Any
 from thriftpy2.thrift import TApplicationException, TMessageType
 from thriftpy2.transport import TCyBufferedTransport
 
+from simhbase._core import ThriftAnswers
 from simhbase.errors import SimhbaseError, StoreFailed
 from simhbase.stores.hbase import diagnose
 from simhbase.stores.hbase.answers import Failure, UnexpectedRow
-from simhbase.stores.hbase.interface import IllegalArgument, RetryingIOError, client, happybase, thrift2
+from simhbase.stores.hbase.interface import (
+    IllegalArgument,
+    RetryingIOError,
+    Thrift1,
+    client,
+    happybase,
+    thrift2,
+)
 from simhbase.stores.hbase.kerberos import KdcUnreachable, Refused
 from simhbase.stores.hbase.requests import Request
 from simhbase.stores.hbase.url import Gateway
@@ -85,10 +93,11 @@ class GatewaySocket:
     """The socket behind the client's transport.
 
     deadline: when to give up (time.monotonic). Messages are buffered until `send`, or until an answer is
-    read. After `doubt` seconds of silence, `ask_about` is called, which may raise ConnectionLost.
+    read. After `doubt` seconds of silence, `ask_about` is called, which may raise ConnectionLost. texts:
+    maps of texts to texts are allowed in answers.
     """
 
-    def __init__(self, gateway: Gateway, security: Security) -> None:
+    def __init__(self, gateway: Gateway, security: Security, *, texts: bool = False) -> None:
         self.deadline = 0.0
         self.doubt: float | None = None
         self.ask_about: Callable[[], object] = lambda: None
@@ -97,6 +106,7 @@ class GatewaySocket:
         self._gateway = gateway
         self._tls = security.tls
         self._wire = security.wire(gateway, self._receive)
+        self._answers = ThriftAnswers(texts)
         self._socket: socket.socket | None = None
         self._message: list[bytes] = []
         self._unsent: list[bytes] = []
@@ -141,9 +151,12 @@ class GatewaySocket:
             self._send(data)
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes of the answers, at least one. Raises OSError, Refused, KdcUnreachable."""
+        """Up to `size` bytes of the answers, at least one. Raises OSError, Refused, KdcUnreachable, and
+        ValueError for those that would hold their reader, which looks at no deadline meanwhile."""
         self.send()
-        return self._wire.read(size)
+        data = self._wire.read(size)
+        self._answers.follow(data)
+        return data
 
     def _send(self, data: bytes) -> None:
         connected = self._connected
@@ -206,7 +219,7 @@ class Connection(happybase.Connection):  # type: ignore[misc]  # it has no types
 
     def _refresh_thrift_client(self) -> None:
         """Called by happybase when it is made: it has a socket and a transport of its own otherwise."""
-        self.socket = GatewaySocket(self.gateway, self._security)
+        self.socket = GatewaySocket(self.gateway, self._security, texts=self._service is not Thrift1)
         self.transport: Any = TCyBufferedTransport(self.socket, BUFFER_BYTES)
         self.client = client(self._service, self.transport)
 
