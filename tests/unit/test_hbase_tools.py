@@ -88,6 +88,24 @@ def test_a_tool_that_fails_is_named_with_its_telling_lines(tmp_path):
             )
 
 
+def test_an_id_in_a_message_is_no_answer(tmp_path):
+    """HBase's loader shows the first and the last row of a file, which end with ids of documents."""
+    message = "INFO tool.LoadIncrementalHFiles: Trying to load first=Optional[x simhbase: false] last=\n"
+    with closing(tools(tmp_path, f"{message!r} + 'simhbase: true'")) as found:
+        found.files("trying")
+        found.files("trying")
+    assert (tmp_path / "log").read_text() == 2 * message
+
+
+def test_a_full_disk_is_not_waited_for(tmp_path):
+    waited = iter(range(20))  # seconds
+    answer = "'a message\\nsimhbase: true'"
+    with closing(tools(tmp_path, answer, alive=lambda: next(waited))) as found:
+        found.log = Path("/dev/full")
+        found.files("first")
+        found.files("second")
+
+
 def test_a_process_that_ends_is_started_again(tmp_path):
     mark = tmp_path / "mark"
     answer = f"os._exit(3) if not os.path.exists({str(mark)!r}) else 'simhbase: true'"

@@ -30,11 +30,13 @@ _LOOKED_AT = 1.0  # seconds between signs of life while a tool runs
 _SHOWN_LINES, _SHOWN_CHARACTERS = 4, 300
 _TELLING = re.compile(r"\bERROR\b|\bFATAL\b|^Caused by: |^Exception in thread |^[\w.$]+(?:Exception|Error)\b")
 _SEPARATORS = re.compile("[\t\n\r]")  # of words and lines: what follows would be another word or tool
-_ANSWER = "simhbase: "  # prefix of answers, to tell them from HBase's messages
+# What lines of answers begin with. HBase's messages show rows, which end with ids: these may have it, too,
+# but not at the beginning of a line.
+_ANSWER = "simhbase: "
 _SCRIPT = f"""
 conf = org.apache.hadoop.hbase.HBaseConfiguration.create
 answer = lambda do |text|
-  puts "{_ANSWER}#{{text}}"
+  $stdout.write("\\n{_ANSWER}#{{text}}\\n")  # a message before it may have no end
   $stdout.flush
 end
 run = ->(tool, words) {{ org.apache.hadoop.util.ToolRunner.run(tool, words.to_java(:string)).zero? }}
@@ -256,14 +258,16 @@ def hbase_command() -> Sequence[str]:
 def _read(process: subprocess.Popen[str], log: Path, answers: SimpleQueue[str]) -> None:
     """Separates the output of a process into messages and answers; an empty answer is its end."""
     assert process.stdout is not None
-    with process.stdout, log.open("a", buffering=1) as messages:
-        for line in process.stdout:
-            _, mark, answer = line.partition(_ANSWER)
-            if mark:
-                answers.put(answer.strip())
-            else:
-                messages.write(line)
-    answers.put("")
+    try:
+        with process.stdout, log.open("ab", buffering=0) as messages:
+            for line in process.stdout:
+                if line.startswith(_ANSWER):
+                    answers.put(line.removeprefix(_ANSWER).strip())
+                elif line.strip():
+                    with suppress(OSError):  # of a full disk, while somebody waits for the answer
+                        messages.write(line.encode())
+    finally:
+        answers.put("")
 
 
 def _telling_lines(printed: str) -> list[str]:
