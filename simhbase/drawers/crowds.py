@@ -61,9 +61,11 @@ def _large(named: NDArray[np.uint64]) -> Iterator[NDArray[np.int64]]:
     bits = min(len(named).bit_length() + 2, _BUCKETS)
     bucket = (named & np.uint64((1 << bits) - 1)).astype(np.int32)
     candidates = np.flatnonzero((np.bincount(bucket, minlength=1 << bits) > LARGE)[bucket])
-    _, drawer, sizes = np.unique(named[candidates], return_inverse=True, return_counts=True)
+    # By one sort: there may be thousands of large drawers.
+    candidates = candidates[np.argsort(named[candidates], kind="stable")]
+    _, starts, sizes = np.unique(named[candidates], return_index=True, return_counts=True)
     for number in np.flatnonzero(sizes > LARGE).tolist():
-        yield candidates[drawer == number]
+        yield candidates[starts[number] : starts[number] + sizes[number]].copy()
 
 
 def _is_crowd(members: NDArray[np.uint64], most: int) -> bool:
