@@ -3,6 +3,8 @@
 import os
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -412,6 +414,23 @@ def test_an_answer_of_redis_without_end_is_given_up(monkeypatch, part, pause, er
     with pytest.raises(error, match=said):
         open_store(f"redis://127.0.0.1:{listener.getsockname()[1]}?timeout=1", "read")
     assert monotonic() - begun < 10
+
+
+def test_an_answer_of_redis_for_which_there_is_no_memory_is_an_error_of_the_store():
+    """Its parser takes memory for as many elements as an answer says that it has."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with listener, listener.accept()[0] as connection, suppress(OSError):
+            connection.sendall(b"*2147483647\r\n")
+            connection.recv(1 << 16)
+            sleep(10)
+
+    Thread(target=serve, daemon=True).start()
+    limited = 'ulimit -v 4000000 && exec "$0" -m simhbase stats --store "$1"'
+    url = f"redis://127.0.0.1:{listener.getsockname()[1]}?timeout=5"
+    done = subprocess.run(["bash", "-c", limited, sys.executable, url], capture_output=True, check=False)
+    assert (done.returncode, b"an answer takes more memory than is left" in done.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("part", ["[", "[a", "[]", ":1", "a@[", ":"])

@@ -155,8 +155,10 @@ class Connection:
                     self._require_end(time.monotonic() - asked, size)
                 else:
                     raise ConnectionResetError(_CLOSED)
-        except BaseException:
+        except BaseException as error:
             self.close()  # what comes later would be taken for the answer to something else
+            if isinstance(error, MemoryError):
+                raise StoreFailed(f"{self._address.url}: an answer takes more memory than is left") from error
             raise
         return found
 
