@@ -6,7 +6,6 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
     from pyspark import SparkContext
 
 
@@ -38,7 +37,7 @@ class FileOfSpark(RawIOBase):
     def tell(self) -> int:
         return self._place
 
-    def readinto(self, buffer: WriteableBuffer) -> int:
+    def readinto(self, buffer: Any) -> int:
         wanted = memoryview(buffer)
         count = max(min(len(wanted), self.size - self._place), 0)
         if count:
