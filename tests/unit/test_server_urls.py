@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from threading import Thread
 from time import monotonic, process_time, sleep
@@ -372,17 +372,20 @@ def test_a_password_that_a_redis_repeats_behind_the_login_is_not_shown(monkeypat
 
 def test_a_terminal_is_not_given_what_a_server_says_as_it_is(tmp_path):
     """It obeyed what a warning of a server that was waited for held."""
-    connections = list[socket.socket]()
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener, ExitStack() as connections:
 
         def serve() -> None:
-            with suppress(OSError):
-                while connections.append(listener.accept()[0]) is None:
-                    connections[-1].sendall(b"-LOADING \x1b]0;obeyed\x07\r\n" * 100)
+            with suppress(OSError):  # it is shut down
+                while True:
+                    connection = connections.enter_context(listener.accept()[0])
+                    connection.sendall(b"-LOADING \x1b]0;obeyed\x07\r\n" * 100)
 
-        Thread(target=serve, daemon=True).start()
+        serving = Thread(target=serve, daemon=True)
+        serving.start()
         url = f"redis://127.0.0.1:{listener.getsockname()[1]}?timeout=5"
         done = run_alone("stats", "--store", url, cwd=tmp_path)
+        listener.shutdown(socket.SHUT_RDWR)
+        serving.join()
     assert done.returncode == 11
     waiting, error = done.stderr.decode().splitlines()
     assert waiting.startswith("waiting for opening redis://")
