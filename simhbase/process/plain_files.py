@@ -38,13 +38,6 @@ def refuse_prepared(path: Path) -> None:
         raise OSError(EEXIST, f"it is a {named} of another user: write to another folder")
 
 
-def belongs_to_us(folder: Path) -> bool:
-    """True if this user and root own a folder and those that it lies in: no other user can put files there,
-    or another folder in its place, unless these let them write. Raises OSError."""
-    above = {folder, *folder.parents, *folder.resolve().parents}
-    return all(each.stat().st_uid in (0, os.geteuid()) for each in above)
-
-
 def plain_target(path: Path) -> Path | None:
     """The regular file that a path leads to, through links, existing or not; None for a device, pipe or
     standard output. Raises OSError if permission is denied, and for a link or pipe that another user has put

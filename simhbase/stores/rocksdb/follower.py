@@ -13,7 +13,6 @@ from pathlib import Path
 from rocksdict import AccessType, Options, Rdict
 
 from simhbase.errors import StoreBusy, StoreFailed
-from simhbase.process.plain_files import belongs_to_us
 from simhbase.process.temporary import TemporaryFolder
 from simhbase.stores.rocksdb.database import LINKS, Database, Failures
 from simhbase.stores.rocksdb.folder import refuse_links, require_store
@@ -104,9 +103,11 @@ class Follower:
 
     def _open_rdict(self, memory: Memory, options: Options, access: AccessType) -> Rdict:
         if self._links is None:
-            # rocksdict writes a configuration file even for reading. Another user could make it a link.
+            # rocksdict writes a configuration file even for reading. Another user who owns the folder, or one
+            # above it, could make that a link.
+            above = {self._path, *self._path.parents, *self._path.resolve().parents}
             with suppress(OSError):
-                if belongs_to_us(self._path):
+                if all(folder.stat().st_uid in (0, os.geteuid()) for folder in above):
                     return open_rdict(self._path, options, access, memory)
             self._links = self._temporary.path / LINKS
             self._links.mkdir()
