@@ -10,18 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from simhbase.index import rows
 from simhbase.index.rows import parse_document
+from simhbase.model.groups import Group
 from simhbase.model.moment import LATEST, at
-from simhbase.model.stored import Met
+from simhbase.model.stored import Met, StoredDocument
 from simhbase.model.values import Claim
 from simhbase.stores.base import MET, Cell, Records, Row, Store
 from simhbase.stores.keys import after_prefix
 
 MOST = 10_000  # ids that are counted for a document
+MOST_TOLD = 50_000  # refused claims that are read for one list
 _FEW = 100  # rows that are read with others
 _TOGETHER = 256  # documents
+
+Listed = TypeVar("Listed", StoredDocument, Group)
 
 
 def note_refused(store: Store, time: int, claims: Iterable[Claim]) -> None:
@@ -66,6 +71,16 @@ def counts_of(store: Store, ids: Sequence[str], earliest: int) -> Iterator[Met]:
                 continue
             first, last = min(_first(*each) for each in alive), max(cell.version for _, cell in alive)
             yield Met(len(alive), _moment(first), _moment(last), truncated=len(found) == MOST)
+
+
+def until_many(listed: Iterable[Listed]) -> Iterator[Listed]:
+    """What is listed, up to the one with which very many refused claims have been read."""
+    told = 0
+    for each in listed:
+        yield each
+        told += each.met.count if each.met else 0
+        if told >= MOST_TOLD:
+            return
 
 
 def forget(store: Store, before: int, earliest: int, note: Callable[[int], None] = lambda read: None) -> int:

@@ -23,7 +23,7 @@ from simhbase.fingerprint.batch import FingerprintBatch, Fingerprinted
 from simhbase.fingerprint.pipeline import Fingerprinter, TextFingerprint
 from simhbase.index import rows
 from simhbase.index.claims import TIMEOUT
-from simhbase.index.counts import counts_of, note_pairs
+from simhbase.index.counts import counts_of, note_pairs, until_many
 from simhbase.index.mute import Hidden, MuteList, Name, require_valid
 from simhbase.index.reader import (
     DRAWER_LIMIT,
@@ -900,13 +900,8 @@ class Index(AbstractContextManager["Index"]):
 
     def _page(self, entries: Mapping[str, Entry], after: str | None) -> StoredPage:
         """A page of these documents, or of the first of them where very many claims were refused."""
-        told, counted = list[StoredDocument](), 0
-        for document in self._told(entries):
-            told.append(document)
-            counted += document.met.count if document.met else 0
-            if counted >= PAGE_READ and len(told) < len(entries):
-                return StoredPage(tuple(told), document.id)
-        return StoredPage(tuple(told), after)
+        told = tuple(until_many(self._told(entries)))
+        return StoredPage(told, after if len(told) == len(entries) else told[-1].id)
 
     def earliest(self, since: Moment | None) -> int:
         """The version from which documents are wanted. Raises UsageError."""

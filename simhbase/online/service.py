@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from copy import copy
 from dataclasses import replace
@@ -20,10 +20,10 @@ from simhbase.admin import Administrator
 from simhbase.admin.stats import documents_in
 from simhbase.errors import Overloaded, TimedOut
 from simhbase.index import Index
-from simhbase.index.index import PAGE_READ
+from simhbase.index.counts import until_many
 from simhbase.index.rows import MAX_ID_BYTES
 from simhbase.model.explanations import Comparison, Explanation
-from simhbase.model.groups import Group, Member
+from simhbase.model.groups import Member
 from simhbase.model.moment import of_text
 from simhbase.model.statistics import Stats
 from simhbase.model.stored import StoredDocument, StoredPage
@@ -228,7 +228,7 @@ class Service:
             )
         since, administrator = _time(given.since), Administrator(self._index)
         with administrator.groups(given.min_size, since=since, tags=given.tags, chains=given.chains) as found:
-            whole = _first(found, given.limit)
+            whole = list(until_many(islice(found, given.limit)))
             most, size = (total // given.limit for total in (self._limits.matches, self._limits.answer_bytes))
             listed = [replace(group, members=_nearest(group.members, most, size)) for group in whole]
             return answers.GroupList(
@@ -401,17 +401,6 @@ def _cut(lookup: Lookup, most: int, size: int) -> Lookup:
 def _cut_claim(claim: Claim, most: int, size: int) -> Claim:
     nearest = _nearest(claim.also_at, most, size)
     return replace(claim, also_at=nearest, truncated=claim.truncated or nearest != claim.also_at)
-
-
-def _first(groups: Iterable[Group], most: int) -> list[Group]:
-    """The first groups: at most that many, or fewer where very many refused claims are read for them."""
-    found, counted = list[Group](), 0
-    for group in islice(groups, most):
-        found.append(group)
-        counted += group.met.count if group.met else 0
-        if counted >= PAGE_READ:
-            break
-    return found
 
 
 def _nearest(listed: tuple[M, ...], most: int, size: int) -> tuple[M, ...]:

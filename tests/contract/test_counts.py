@@ -133,7 +133,7 @@ def test_a_count_ends_at_its_limit_and_says_so(index, monkeypatch):
 
 def test_a_page_ends_where_many_refused_claims_were_read(index, monkeypatch):
     """A page of 1,000 documents may have 10 million, which took minutes."""
-    monkeypatch.setattr("simhbase.index.index.PAGE_READ", 4)
+    monkeypatch.setattr("simhbase.index.counts.MOST_TOLD", 4)
     index.add([Document("a", BRIDGE), Document("o", OTHER)])
     note_pairs(index.store, index.clock(), ((each, f"{each}{n}") for each in ("a", "o") for n in range(4)))
     first = index.stored_page()

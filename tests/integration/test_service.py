@@ -358,7 +358,7 @@ def test_a_store_that_is_too_large_is_not_grouped_for_a_request() -> None:
 
 def test_a_list_of_groups_ends_where_many_refused_claims_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """1,000 groups may have 10 million, which took minutes."""
-    monkeypatch.setattr("simhbase.online.service.PAGE_READ", 4)
+    monkeypatch.setattr("simhbase.index.counts.MOST_TOLD", 4)
     index = simhbase.open("memory:", create=simhbase.Profile(verify=False), counts=True)
     asked = Operations(index, Settings("memory:"), ServiceMetrics())
 
