@@ -199,7 +199,7 @@ class Inputs:
                 raise UsageError(f"has no effect, as {reason}: leave it out", parameter=option.name)
         if self.rejects:
             require_lines(str(self.rejects), "rejects")
-        inputs = [os.stat(given) for given in self.local if os.path.isfile(given)]  # noqa: PTH113, PTH116
+        inputs = [Path(given).stat() for given in self.local if os.path.isfile(given)]  # noqa: PTH113  # never raises
         if STDIN in self.paths:
             with suppress(OSError, ValueError, AttributeError):  # it may be closed, or no file
                 inputs.append(os.fstat(sys.stdin.fileno()))

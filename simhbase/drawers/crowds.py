@@ -65,6 +65,7 @@ def _large(named: NDArray[np.uint64]) -> Iterator[NDArray[np.int64]]:
     candidates = candidates[np.argsort(named[candidates], kind="stable")]
     _, starts, sizes = np.unique(named[candidates], return_index=True, return_counts=True)
     for number in np.flatnonzero(sizes > LARGE).tolist():
+        # A copy: a view would keep all candidates of this table as long as one crowd is used.
         yield candidates[starts[number] : starts[number] + sizes[number]].copy()
 
 

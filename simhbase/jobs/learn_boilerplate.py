@@ -271,7 +271,7 @@ def learn_boilerplate(
             if parsed != rejects.counts.parsed:
                 raise BadInput(
                     f"the inputs changed: they had {rejects.counts.parsed:,} documents, and {parsed:,} when "
-                    "they were read again. Run it when nobody writes them"
+                    "they were read again. Run it while nothing writes to them"
                 )
             is_read = True
 

@@ -63,8 +63,8 @@ MOST_RATIO = 100  # of bytes in memory to bytes in the file; texts have 3 to 20
 MOST_SHARED_RATIO = 1 << 15
 MOST_SHARED = 4 << 30
 _ROW_BYTES, _VALUE_BYTES = 64, 8  # at least, of each row, and of each value
-# What a batch counts for, which takes time by itself: a row may be one. Its dictionaries are checked with it,
-# in a fraction of the time that so many bytes of rows take.
+# A batch takes time however few rows it has, and counts as so many bytes. Its dictionaries are checked again
+# for each, which takes a part of the time that rows of their size take.
 _BATCH_BYTES, _DICTIONARY_SHARE = 1 << 12, 32
 _LENGTHS_BYTES = 8  # of the two lengths of a text, where these are deltas
 _SHARED = (
@@ -163,7 +163,7 @@ class _Parquet:
     def _read(
         self, group: int, columns: list[str] | None, read: Sequence[tuple[int, Chunk]], size: int
     ) -> Iterator[Any]:
-        """Batches of so many rows. Pages that were not looked at before are looked at now. Raises OSError for
+        """Batches of so many rows. Checks the pages of files on the web as they are read. Raises OSError for
         those that take too much memory."""
         later = [
             _LaterPages(chunk, self._pages(group, number, chunk), self.most_bytes)
@@ -245,7 +245,7 @@ class _LaterPages:
     rows: int = 0
 
     def look(self, rows: int) -> None:
-        """Look at the pages of so many rows, and the next one. Raises OSError for those that take too much
+        """Check the pages of the first `rows` rows, and the next page. Raises OSError if they take too much
         memory together."""
         packed = unpacked = 0
         while self.rows <= rows and (page := next(self.pages, None)):

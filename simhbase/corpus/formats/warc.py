@@ -132,8 +132,8 @@ def _next(
 
 
 def _headers(stream: _Stream) -> Headers:
-    """The headers of a record, up to the next one if they end in the middle. Raises BadInput if they are too
-    large, and if they end within a line, which the next record goes on with."""
+    """The headers of a record; of one that was cut short, up to the next record. Raises BadInput if they are
+    too large, or if the next record begins within a line."""
     headers: dict[str, list[str]] = {}
     size, name = 0, ""
     while (line := stream.line()).strip():

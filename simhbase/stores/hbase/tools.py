@@ -264,7 +264,7 @@ def _read(process: subprocess.Popen[str], log: Path, answers: SimpleQueue[str]) 
                 if line.startswith(_ANSWER):
                     answers.put(line.removeprefix(_ANSWER).strip())
                 elif line.strip():
-                    with suppress(OSError):  # of a full disk, while somebody waits for the answer
+                    with suppress(OSError):  # the disk may be full, and the answer is still waited for
                         messages.write(line.encode())
     finally:
         answers.put("")

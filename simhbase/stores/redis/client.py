@@ -155,10 +155,11 @@ class Connection:
                     self._require_end(time.monotonic() - asked, size)
                 else:
                     raise ConnectionResetError(_CLOSED)
-        except BaseException as error:
+        except MemoryError as error:
+            self.close()
+            raise StoreFailed(f"{self._address.url}: an answer takes more memory than is left") from error
+        except BaseException:
             self.close()  # what comes later would be taken for the answer to something else
-            if isinstance(error, MemoryError):
-                raise StoreFailed(f"{self._address.url}: an answer takes more memory than is left") from error
             raise
         return found
 
