@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -201,10 +202,9 @@ def test_another_process_that_writes_makes_it_busy_too(url: str, opened: Callabl
 def test_a_lock_that_another_process_keeps_is_not_waited_for_without_end(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Any user who may read the folder can lock it."""
     store = create_store(url)
     monkeypatch.setattr(note, "LOCK_SECONDS", 0.1)
-    lock = os.open(folder(url), os.O_RDONLY)
+    lock = os.open(folder(url) / note.NOTE_LOCK, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
     store.drawers.add(KEYS)
     store.close()
@@ -213,6 +213,19 @@ def test_a_lock_that_another_process_keeps_is_not_waited_for_without_end(
     os.close(lock)
     with closing(open_store(url, "write")) as store:
         assert there(store, KEYS).all()
+
+
+@pytest.mark.parametrize(("of_folder", "of_locks"), [(0o755, 0o600), (0o775, 0o660), (0o777, 0o666)])
+def test_only_those_who_may_write_can_lock_a_store(url: str, of_folder: int, of_locks: int) -> None:
+    """Any user who might read LOCK, or the folder, kept all writers out, for ever."""
+    folder(url).mkdir(parents=True)
+    folder(url).chmod(of_folder)
+    create_store(url).close()
+    for name in ("LOCK", note.NOTE_LOCK):
+        assert stat.S_IMODE((folder(url) / name).stat().st_mode) == of_locks, name
+    (folder(url) / "LOCK").chmod(0o644)  # as in a store of before
+    open_store(url, "write").close()
+    assert stat.S_IMODE((folder(url) / "LOCK").stat().st_mode) == of_locks
 
 
 def test_a_closed_store_is_free_at_once_whatever_was_left_half_read(url: str) -> None:

@@ -12,7 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
@@ -31,7 +31,7 @@ from simhbase.stores.base import MET, PART_ROWS, Cell, DrawerHits, NearLimits, N
 from simhbase.stores.rocksdb.ingestion import FOLDER, Ingestion
 from simhbase.stores.rocksdb.integrity import is_damage
 from simhbase.stores.rocksdb.memory import Memory
-from simhbase.stores.rocksdb.note import REMEDY, exclusive, read_note, write_note
+from simhbase.stores.rocksdb.note import NOTE_LOCK, REMEDY, exclusive, read_note, write_note
 from simhbase.stores.rocksdb.options import (
     CONFIGURATION,
     IN_ORDER,
@@ -289,7 +289,11 @@ class Database:
         self.closed = True
         self.handles.clear()
         is_noted = self._writes and _identity(self.folder) == self._identity
-        with exclusive(self.folder) if is_noted else nullcontext(False) as is_locked:
+        with ExitStack() as stack:
+            is_locked = False
+            if is_noted:
+                with suppress(OSError):  # the disk may be read-only now
+                    is_locked = stack.enter_context(exclusive(self.folder))
             end = time.monotonic() + STILL_READING
             for part in (*self.families.values(), self.rdict):
                 while _is_still_read(part) and time.monotonic() < end:
@@ -382,12 +386,15 @@ def open_writer(url: str, path: Path, options: Options, memory: Memory) -> Datab
         with exclusive(path) as is_locked:
             if not is_locked:
                 raise StoreBusy(
-                    f"{url} is locked: another process has a lock (flock) of its folder, and keeps it"
+                    f"{url} is locked: another process has a lock (flock) of {NOTE_LOCK} in its folder, and "
+                    "keeps it"
                 )
             noted = read_note(path)
             if noted is None or noted[0].place != noted[1]:  # else another writer has it open, or was killed
                 write_note(path, closed=False)
             rdict = open_rdict(path, options, AccessType.read_write(), memory)
+            with suppress(PermissionError):  # as above: RocksDB has locked it
+                (path / "LOCK").chmod((path / NOTE_LOCK).stat().st_mode & 0o777)
         database = Database(url, rdict, path, options, memory, writes=True)
         try:
             # rocksdict has no setter for this. Drawers are read by prefix; without whole keys the filters

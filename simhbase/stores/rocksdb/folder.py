@@ -13,7 +13,7 @@ from simhbase.process.plain_files import refuse_prepared
 from simhbase.stores.rocksdb.database import Failures
 from simhbase.stores.rocksdb.ingestion import FOLDER as INGESTED
 from simhbase.stores.rocksdb.integrity import holds_rows
-from simhbase.stores.rocksdb.note import NOTE, REMEDY, sync
+from simhbase.stores.rocksdb.note import NOTE, NOTE_LOCK, REMEDY, sync
 from simhbase.stores.rocksdb.options import CONFIGURATION, TABLES, database_options
 
 NOTHING_THERE = "no store there; create one with simhbase load or simhbase tables create"
@@ -59,8 +59,8 @@ def require_store(url: str, path: Path) -> None:
 
 def is_store(path: Path) -> bool:
     """True for the folder of a store, or of an interrupted creation."""
-    # The last two are the first files that a creation writes.
-    return any((path / name).exists() for name in ("CURRENT", CONFIGURATION, NOTE))
+    # The last three are the first files that a creation writes.
+    return any((path / name).exists() for name in ("CURRENT", CONFIGURATION, NOTE, NOTE_LOCK))
 
 
 def make_folder(url: str, path: Path) -> None:

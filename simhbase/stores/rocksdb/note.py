@@ -13,7 +13,7 @@ import os
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ import msgspec
 from simhbase.errors import StoreFailed
 
 NOTE = "simhbase-note.json"
+NOTE_LOCK = f"{NOTE}.lock"
 _UNFINISHED = f"{NOTE}.unfinished"
 _MOST_BYTES = 1 << 20  # of a note, which has a line for each of a few files
 _BLOCK = 1 << 20
@@ -82,9 +83,18 @@ def is_closed(folder: Path) -> bool:
 @contextmanager
 def exclusive(folder: Path) -> Iterator[bool]:
     """Keeps the note of one writer that closes from replacing that of the next one. Yields False without the
-    lock if another process keeps it: any user who may read the folder can, for ever."""
-    handle = os.open(folder, os.O_RDONLY)
+    lock if another process keeps it.
+
+    The lock is for those who may write to the folder: any user who may read a file can hold its lock, for
+    ever.
+    """
+    handle = os.open(folder / NOTE_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
+        status = folder.stat()
+        writers = status.st_mode & 0o022
+        with suppress(PermissionError):  # it is of another user
+            os.fchmod(handle, 0o600 | writers | writers << 1)
+            os.fchown(handle, status.st_uid, -1)  # where root has made it
         is_locked, end = False, time.monotonic() + LOCK_SECONDS
         while not is_locked and time.monotonic() < end:
             try:
@@ -98,7 +108,7 @@ def exclusive(folder: Path) -> Iterator[bool]:
 
 
 def remove_note(folder: Path) -> None:
-    for name in (NOTE, _UNFINISHED):
+    for name in (NOTE, NOTE_LOCK, _UNFINISHED):
         (folder / name).unlink(missing_ok=True)
 
 
