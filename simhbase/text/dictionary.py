@@ -54,12 +54,14 @@ def model(folder: str) -> list[str]:
 
 def opened(path: str) -> Dictionary | None:
     """The dictionary in a file, None if there is none, it is damaged, or another user may have made it."""
-    folder = os.path.dirname(path)
+    folder = os.path.dirname(os.path.abspath(path))
     try:
-        above = os.stat(os.path.dirname(folder))
         # As `refuse_prepared`, whose module takes longer to import.
-        if above.st_mode & stat.S_ISVTX and os.lstat(folder).st_uid not in (os.geteuid(), above.st_uid):
-            return None
+        while folder != (parent := os.path.dirname(folder)):
+            above = os.stat(parent)
+            if above.st_mode & stat.S_ISVTX and os.lstat(folder).st_uid not in (os.geteuid(), above.st_uid):
+                return None
+            folder = parent
         with open(path, "rb") as file:
             return Dictionary(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError):  # mmap refuses an empty file with a ValueError, too

@@ -8,7 +8,6 @@ import os
 import runpy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 from simhbase._core import Dictionary, build_dictionary
@@ -39,7 +38,8 @@ def make(folder: str, path: str) -> Dictionary:
 
 def _made(folder: str, path: Path) -> Dictionary:
     path.parent.mkdir(parents=True, exist_ok=True)
-    refuse_prepared(path.parent)  # others may have put links and pipes into it
+    for above in path.absolute().parents:
+        refuse_prepared(above)  # others may have put links and pipes into it
     with _alone(path.with_suffix(".lock")):
         if found := opened(str(path)):
             return found  # another process made it
@@ -51,7 +51,8 @@ def _made(folder: str, path: Path) -> Dictionary:
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """Holds a lock, which no other user can: any could that may read the file."""
-    with open(path, "w", opener=partial(os.open, mode=0o600)) as file:
+    how = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, how, 0o600), "wb") as file:
         os.fchmod(file.fileno(), 0o600)
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

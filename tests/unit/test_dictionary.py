@@ -64,6 +64,15 @@ def test_no_other_user_can_hold_its_lock(tmp_path):
         assert lock.stat().st_mode & 0o777 == 0o600
 
 
+def test_its_lock_is_no_link(tmp_path):
+    """Whoever owned the folder had a file of root emptied that kept its HOME."""
+    (tmp_path / "victim").write_text("of another")
+    (tmp_path / "words.lock").symlink_to("victim")
+    with pytest.raises(OSError, match="Too many levels"), dictionary_making._alone(tmp_path / "words.lock"):
+        pass
+    assert (tmp_path / "victim").read_text() == "of another"
+
+
 @pytest.mark.parametrize("damage", [b"", b"x", b"simhdic\x01" * 9])
 def test_a_damaged_copy_is_made_again(folder, block, damage, monkeypatch):
     folder.mkdir(parents=True)
@@ -88,15 +97,17 @@ def test_a_folder_that_cannot_be_written_to_costs_time_and_says_so_once(tmp_path
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
 @pytest.mark.parametrize("place", [os.mkfifo, lambda path: path.symlink_to("victim")], ids=["pipe", "link"])
 @pytest.mark.parametrize("suffix", [".bin", ".lock"])
-def test_what_another_user_has_prepared_is_not_used(tmp_path, monkeypatch, place, suffix):
+@pytest.mark.parametrize("folder_of_another", ["simhbase", ".cache/simhbase"])
+def test_what_another_user_has_prepared_is_not_used(tmp_path, place, suffix, folder_of_another):
     """In a folder of all users the file behind a link was emptied, and a pipe waited for."""
     tmp_path.chmod(0o1777)
-    path = tmp_path / "simhbase" / "words-1.bin"
-    path.parent.mkdir()
+    path = tmp_path / folder_of_another / "words-1.bin"
+    path.parent.mkdir(parents=True)
     place(path.with_suffix(suffix))
     victim = path.parent / "victim"
     victim.write_text("of another")
-    os.chown(path.parent, 1, -1)
+    for each in (path.parent, tmp_path / folder_of_another.partition("/")[0]):
+        os.chown(each, 1, -1)
     assert module.opened(str(path)) is None
     with pytest.raises(OSError, match="it is a folder of another user"):
         dictionary_making._made("", path)
