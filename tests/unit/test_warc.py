@@ -279,6 +279,18 @@ def test_many_records_of_wrong_lengths_take_linear_time(tmp_path):
     assert process_time() - started < 5  # 60,000 copies of the rest took a minute
 
 
+def test_line_ends_that_many_records_may_end_at_take_little_time(tmp_path):
+    """Each of 2,000 records looked at 65,536 of them one by one: half a minute for 6 kB of gzip."""
+    head, number = b"WARC/1.0\nContent-Length: %09d\n\n", 500
+    size = len(head % 0)
+    records = (head % ((number - each) * size) for each in range(1, number + 1))
+    started = process_time()
+    items = read(write(tmp_path / "x.warc", b"".join(records) + b"\n" * 66_000 + b"x"))
+    assert len(items) == number
+    assert all("its length" in reason for _, _, reason in rejects(items))
+    assert process_time() - started < 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("coding", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
 def test_a_body_of_many_small_members_takes_linear_time(tmp_path, coding, pack):

@@ -246,9 +246,9 @@ class _Stream:
         before others and another record."""
         if not self._fill(size):
             return False
-        end = size
-        while end - size < _HEADER_BYTES and self._fill(end + 1) and self._held[end] in b"\r\n":
-            end += 1
+        end, most = size, size + _HEADER_BYTES
+        while end < most and self._fill(end + 1) and (found := _LINE_ENDS.match(self._held, end, most)):
+            end = found.end()
         if not self._fill(end + 1):
             return True
         self._fill(end + len(WARC_BEGIN))
