@@ -1299,7 +1299,7 @@ fn parquet_error(damage: parquet::Damage) -> PyErr {
     }
 }
 
-/// Answers in Thrift's binary form on one connection. texts: maps of texts to texts are allowed.
+/// Answers in Thrift's binary form on one connection. texts: maps to texts are allowed.
 #[pyclass]
 struct ThriftAnswers(thrift::Answers);
 

@@ -203,12 +203,13 @@ def test_elements_without_bytes_are_not_counted(kinds):
         assert time.process_time() - started < 2
 
 
-def test_a_map_that_its_reader_takes_for_another_is_refused():
-    """Its values are texts, and rows of Thrift 1 have maps of texts to structures: what a text holds would be
-    read as a structure, and was not looked at."""
-    pair = bytes(8) + A_FIELD
-    with serving(endless(b"\x0d\x00\x02\x0b\x0b\x00\x00\x00\x01" + pair)) as port:
-        assert_refused(StoreUnreachable, "an answer that cannot be read (a map of texts to texts)", port)
+@pytest.mark.parametrize(("kind", "key"), [(b"\x0b", bytes(4)), (b"\x03", b"\x00")])
+def test_a_map_that_its_reader_takes_for_another_is_refused(kind, key):
+    """Its values are texts, and rows of Thrift 1 have maps to structures: what a text holds would be read as
+    a structure, whatever its key is, and was not looked at."""
+    pair = key + bytes(4) + A_FIELD
+    with serving(endless(b"\x0d\x00\x02" + kind + b"\x0b\x00\x00\x00\x01" + pair)) as port:
+        assert_refused(StoreUnreachable, "an answer that cannot be read (a map to texts)", port)
 
 
 def test_what_is_sent_without_end_does_not_outlast_the_time_limit():

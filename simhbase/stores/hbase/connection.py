@@ -94,7 +94,7 @@ class GatewaySocket:
 
     deadline: when to give up (time.monotonic). Messages are buffered until `send`, or until an answer is
     read. After `doubt` seconds of silence, `ask_about` is called, which may raise ConnectionLost. texts:
-    maps of texts to texts are allowed in answers.
+    maps to texts are allowed in answers.
     """
 
     def __init__(self, gateway: Gateway, security: Security, *, texts: bool = False) -> None:
