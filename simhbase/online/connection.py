@@ -20,12 +20,15 @@ EACH_HEADER = 128  # bytes that each takes beside its name and value, and is cou
 LONGEST_PATH = 1 << 12  # bytes: more than any id takes. Decoding one of 64 KiB holds the event loop for 10 ms
 PIPELINED = 16  # requests that wait for the answer to another one of their connection
 SLOWEST = 1024  # bytes of an answer that a client has to read in a second
+# Of a body, and one more for each so many bytes. What arrives at once is parsed at once, and each takes a
+# microsecond: of one byte each, one connection would hold the event loop for seconds.
+CHUNKS, CHUNK_BYTES = 1 << 10, 1 << 9
 _TOO_LARGE = "The headers are too large."
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 with limits on the time and header size of requests, and on the number of connections and of
-    pipelined requests. Connections that send or read too slowly are closed."""
+    """HTTP/1.1 with limits on the time, header size and chunks of requests, and on the number of connections
+    and of pipelined requests. Connections that send or read too slowly are closed."""
 
     def __init__(self, limits: Limits, places: Shares, *arguments: Any, **options: Any) -> None:
         """places: connections of each address, of all that the process has."""
@@ -39,6 +42,7 @@ class BoundedProtocol(HttpToolsProtocol):
         # Of the current request what is no body, counted on arrival, since the headers or a part of the body,
         # and again when parsed.
         self._unread_bytes = self._header_bytes = 0
+        self._body_bytes = self._chunks = 0
         self._in_headers = True
         self._answering: RequestResponseCycle | None = None  # which is not the last one that was read
         self._timer: asyncio.TimerHandle | None = None
@@ -116,13 +120,20 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread_bytes = 0
         super().on_headers_complete()
 
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
+        if self._chunks > CHUNKS + self._body_bytes // CHUNK_BYTES:
+            raise _Refused("The body has too many small chunks.")
+
     def on_body(self, body: bytes) -> None:
         self._unread_bytes = 0
+        self._body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._in_headers = True
         self._unread_bytes = self._header_bytes = 0
+        self._body_bytes = self._chunks = 0
         self._stop_timer()
         super().on_message_complete()
 

@@ -624,6 +624,23 @@ def test_what_stands_beside_a_body_is_limited_too(limited: Service, begun: bytes
     assert limited.get("/healthz").status == 200
 
 
+def test_chunks_of_a_body_are_limited(limited: Service) -> None:
+    """One connection, without a token, held all others for seconds by 20 MB in chunks of a byte each."""
+    with closing(opened(limited)) as small:
+        small.sendall(b"POST /v1/find HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with pytest.raises(ConnectionError):
+            small.sendall(b"1\r\n \r\n" * 3_000_000)
+    begun = time.monotonic()
+    assert limited.get("/healthz").status == 200
+    assert time.monotonic() - begun < 1
+    kind = {"Content-Type": "application/json"}
+    for size, number, status in ((1, 1000, 200), (600, 1500, 200), (100, 1500, 400)):
+        chunks = [as_json({"text": ONE}), *[b" " * size] * number]
+        answer = limited.send("POST", "/v1/find", iter(chunks), kind)
+        assert answer.status == status
+    assert answer.json["error"]["message"] == "The body has too many small chunks."
+
+
 def test_headers_behind_a_body_are_none(limited: Service) -> None:
     head = "POST /v1/find HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     body = as_json({"text": ONE}).decode()
