@@ -27,6 +27,12 @@ def test_a_release_builds_is_checked_and_works_from_the_wheel(tmp_path: Path) ->
     assert installed - {"pip", "setuptools"} == {"simhbase", "msgspec", "urllib3"}
 
 
+def test_what_links_the_wheels_is_pinned_by_its_content() -> None:
+    script = (ROOT / "scripts" / "release").read_text("utf-8")
+    assert re.search(r"^ziglang==\S+( \\\n    --hash=sha256:[0-9a-f]{64}){4}\n", script, re.MULTILINE)
+    assert 'install_into "$FOLDER/tools" --require-hashes --requirement' in script
+
+
 CHANGES = """# Changelog
 
 ## [Unreleased]
