@@ -83,7 +83,8 @@ def match(
     replace(inputs, paths=[*inputs.paths, *against]).require_outputs()
     if [*against, *inputs.paths].count(STDIN) > 1:
         raise UsageError("standard input can only be read once: give the queries or the documents as files")
-    is_itself = inputs.are_those_of(searched)
+    if is_itself := inputs.are_those_of(searched):
+        inputs = inputs.named_as(searched)
     are_fingerprints = bool(fingerprints) or inputs.options.fingerprint_field is not None
     with (
         inputs.noting_rejects() as rejects,

@@ -28,6 +28,8 @@ STORE_VARIABLE = "SIMHBASE_STORE"
 BASE = "fingerprint_base"
 _NEARLY_EQUAL = 0.92  # names with a letter more or less, or two exchanged
 
+_THOUSANDS = re.compile("[0-9]{1,3}(,[0-9]{3})+")
+
 Function = Callable[..., None]
 Decorator = Callable[[Function], Function]
 
@@ -169,7 +171,8 @@ def pairs(typed: Sequence[str]) -> dict[str, str]:
 def count(typed: str) -> int:
     """A number of documents, also as 1e9 or 1,000,000,000. Raises UsageError."""
     try:
-        number = float(typed.replace(",", ""))
+        # Between thousands only: 1,5e9 is meant as 1.5e9.
+        number = float(typed.replace(",", "") if _THOUSANDS.fullmatch(typed) else typed)
     except ValueError:
         number = 0.0
     if number < 1 or not number.is_integer():

@@ -14,6 +14,18 @@ import orjson
 
 from simhbase.errors import BadInput
 
+
+class _WithRepeats(dict[str, Any]):
+    """An object with several values under a name, of which it holds the last. A line may have a million."""
+
+    __slots__ = ("repeated",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        names = sorted(name for name, _ in pairs)
+        self.repeated = tuple(name for name, following in pairwise(names) if name == following)
+
+
 TYPE_NAMES: Mapping[type, str] = {
     type(None): "null",
     bool: "true or false",
@@ -22,6 +34,7 @@ TYPE_NAMES: Mapping[type, str] = {
     str: "a text",
     list: "a list",
     dict: "an object",
+    _WithRepeats: "an object",
 }
 
 
@@ -79,17 +92,6 @@ def joined_objects(text: str) -> Iterator[str]:
 
 def _integer(digits: str) -> int | str:
     return int(digits) if len(digits) <= _MOST_DIGITS else digits
-
-
-class _WithRepeats(dict[str, Any]):
-    """An object with several values under a name, of which it holds the last. A line may have a million."""
-
-    __slots__ = ("repeated",)
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        names = sorted(name for name, _ in pairs)
-        self.repeated = tuple(name for name, following in pairwise(names) if name == following)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -157,10 +157,15 @@ class Inputs:
         return replace(self, options=named)
 
     def are_those_of(self, other: Inputs) -> bool:
-        """True for the same files or rows."""
+        """True for the same files or rows, by whatever names."""
         if self.rows is not None or other.rows is not None:
             return self.rows is other.rows
-        return sorted(self.paths) == sorted(other.paths)
+        return sorted(map(_real_name, self.paths)) == sorted(map(_real_name, other.paths))
+
+    def named_as(self, other: Inputs) -> Inputs:
+        """These inputs with the names that `other` has for the same files: ids may be made of names."""
+        names = {_real_name(path): path for path in other.paths}
+        return replace(self, paths=[names.get(_real_name(path), path) for path in self.paths])
 
     def with_given_rows(self) -> Self:
         """These inputs; rows note the types of their ids when they are read."""
@@ -298,3 +303,9 @@ class Inputs:
             rejects = Rejects(file, self.max_rejects, self.watcher)
             yield rejects
             rejects.require_share()
+
+
+def _real_name(given: str) -> str:
+    """One name of a file or folder for all that it has."""
+    path = None if given == STDIN else local_path(given)
+    return os.path.realpath(path) if path is not None and os.path.lexists(path) else given

@@ -227,7 +227,8 @@ def _answers(
     limits: Limits,
 ) -> Iterator[Answer]:
     of_texts = asked.options.fingerprint_field is None and searched.options.fingerprint_field is None
-    is_itself = asked.are_those_of(searched)
+    if is_itself := asked.are_those_of(searched):
+        asked = asked.named_as(searched)
     asked, searched = asked.with_given_rows(), searched.with_given_rows()
     with (
         asked.noting_rejects() as rejects,

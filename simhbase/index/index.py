@@ -60,6 +60,7 @@ from simhbase.model.frames import (
     decided,
     document_row,
     document_rows,
+    is_frame,
     shown,
     text_rows,
 )
@@ -801,6 +802,8 @@ class Index(AbstractContextManager["Index"]):
     def _explained(self, text: FingerprintBatch, document: str | None, query: Query) -> Explanation:
         from simhbase.index.explain import explain
 
+        if document is not None:
+            _ = _several([document], "ids")
         self.store.refresh()
         with self.same_tables():
             return self.store.read_consistent(lambda: explain(self.reader, text, query, document))
@@ -996,7 +999,7 @@ def _several(values: Iterable[str], what: str) -> list[str]:
 
 
 def _listed(values: Iterable[Value], what: str) -> list[Value]:
-    if not isinstance(values, Iterable):
+    if not isinstance(values, Iterable) or is_frame(values):  # of a frame these are its columns
         raise UsageError(f"{shown(values)} was given for {what}: a list of them is needed")
     return list(values)
 

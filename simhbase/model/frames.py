@@ -23,6 +23,7 @@ from simhbase.model.values import Claim, Document, Lookup, Match
 
 CHUNK_ROWS, CHUNK_CHARACTERS = 4096, 4 << 20
 BATCH_ROWS = 4096  # rows of an Arrow batch that are converted at once
+ID_FIELD = "id"
 MOST_SHOWN = 80  # characters of a value in a message
 _ADDING_COLUMNS = ("iloc", "append_column", "with_columns", "add_column")  # pandas, Arrow, polars, data sets
 _MISSING = ("NAType", "NaTType")  # pandas' own
@@ -55,10 +56,15 @@ class Fields:
     value: another one to read, None for none. fingerprints: the texts are fingerprints, which may be
     integers."""
 
-    id: str = "id"
+    id: str = ID_FIELD
     text: str = "text"
     value: str | None = None
     fingerprints: bool = False
+
+    @property
+    def names_id(self) -> bool:
+        """True for another field of ids than the usual one: it was asked for, so it must be there."""
+        return self.id != ID_FIELD
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +263,7 @@ def _columns(there: Sequence[Any], fields: Fields, *, need_ids: bool) -> tuple[s
     is missing, or there twice."""
     for parameter, name, is_needed in (
         ("text_field", fields.text, True),
-        ("id_field", fields.id, need_ids),
+        ("id_field", fields.id, need_ids or fields.names_id),
         (None, "tags", False),
         ("keep", fields.value, fields.value is not None),
     ):
@@ -278,7 +284,8 @@ def _item_rows(items: Iterable[Any], fields: Fields, what: str, *, need_ids: boo
             yield None, item, None, None
         elif isinstance(item, Mapping):
             text = item[fields.text] if fields.text in item else _Absent(fields.text)
-            yield item.get(fields.id), text, item.get("tags"), item.get(fields.value)
+            given_id = item.get(fields.id, _Absent(fields.id) if fields.names_id else None)
+            yield given_id, text, item.get("tags"), item.get(fields.value)
         elif isinstance(item, tuple) and len(item) == 2:
             yield *item, None, None
         elif takes_texts and hasattr(item, "as_py"):  # of an Arrow array
@@ -294,10 +301,14 @@ def _checked(
     number: int, given_id: Any, text: Any, tags: Any, value: Any, *, need_id: bool, integers: bool = False
 ) -> GivenRow:
     """A row with its values converted. number: of the row, from 0; integers: texts may be integers."""
+    row_id, problem = None, None
     try:
-        row_id, problem = None if _is_missing(given_id) else id_of(given_id), None
+        if isinstance(given_id, _Absent):
+            problem = f"there is no field {given_id.field!r}"
+        elif not _is_missing(given_id):
+            row_id = id_of(given_id)
     except BadInput as error:
-        row_id, problem = None, str(error)
+        problem = str(error)
     if row_id is None and need_id:
         problem = f"row {number}: {problem or 'the id is missing'}"
     has_digits = integers and is_integer(text)

@@ -34,6 +34,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import InputOptions
 from simhbase.corpus.rejects import Counts, Rejects
 from simhbase.corpus.watcher import NULL_WATCHER, Watcher
@@ -238,7 +239,9 @@ def match_files(
     if not against:
         raise UsageError("no files to search", parameter="against")
     criteria, least = criteria_of(profile, min_similarity)
-    is_itself = sorted(inputs) == sorted(against)
+    asking, searching = Inputs(inputs), Inputs(against)
+    if is_itself := asking.are_those_of(searching):
+        inputs = asking.named_as(searching).paths
     work = _Matching(criteria, least, ids_limit + is_itself, matches_limit + is_itself, is_itself)
     with raised_clearly(), showing_tasks(session, watcher), ExitStack() as stack:
         run.outputs.require([*inputs, *against])

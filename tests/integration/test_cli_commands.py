@@ -987,6 +987,6 @@ def test_a_load_says_that_it_created_the_store(tmp_path):
 @pytest.mark.parametrize("typed", ["1000000", "1e6", "1,000,000"])
 def test_plan_takes_a_number_of_documents_as_people_write_it(typed, tmp_path):
     assert result("plan", typed, cwd=tmp_path)["documents"] == 1_000_000
-    for wrong in ("many", "0", "1.5", "inf", "nan"):
+    for wrong in ("many", "0", "1.5", "inf", "nan", "1,5e9", "1,5", "10,00", "1,000,00"):
         done = run("plan", wrong, cwd=tmp_path)
         assert (done.returncode, b"no number of documents" in done.stderr) == (2, True)

@@ -1,5 +1,6 @@
 """Documents in the forms that Python programs have them, and results as columns."""
 
+import json
 import random
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simhbase
-from simhbase import Document, UsageError
+from simhbase import BadInput, Document, UsageError
 from simhbase.index import Index
 from simhbase.model.frames import CHUNK_ROWS, Fields, chunks, document_rows
 from simhbase.process.progress import show_progress
@@ -92,6 +93,32 @@ def test_a_column_is_a_list_of_texts(index: Index) -> None:
         assert [len(lookup) for lookup in index.find_many(column([BUDGET, BRIDGE]))] == [1, 0]
     for column in (pd.Series, pl.Series, pa.array, list):
         assert index.find_many(column([BUDGET, None]))[1].reason
+
+
+def test_a_field_of_ids_that_is_named_must_be_there(index: Index) -> None:
+    rows = [{"id": 1, "text": BUDGET}, {"id": 2, "text": NEAR}]
+    frame = pd.DataFrame(rows)
+    for form in (frame, pl.DataFrame(frame), pa.table(frame)):
+        for use in (simhbase.dedup, simhbase.pairs, index.find_many):
+            with pytest.raises(UsageError, match=r"^id_field: no column 'url' in the frame"):
+                use(form, id_field="url")
+        with pytest.raises(UsageError, match=r"^id_field: no column 'url' in the frame"):
+            list(simhbase.match(form, form, id_field="url"))
+    with pytest.raises(BadInput, match="there is no field 'url'"):
+        simhbase.dedup(rows, id_field="url")
+    assert [each.reason for each in index.find_many(rows, id_field="url")] == ["there is no field 'url'"] * 2
+    assert index.add(rows, id_field="url").rejected[1].reason == "row 1: there is no field 'url'"
+    assert simhbase.dedup(texts=[{"text": BUDGET}, {"text": NEAR}]).unique == 1
+
+
+def test_a_frame_is_no_list_of_ids(index: Index) -> None:
+    index.add([("id", BUDGET)])
+    for use in (index.delete, index.find_ids, index.fingerprints, index.mute):
+        with pytest.raises(UsageError, match="was given for ids"):
+            use(pd.DataFrame({"id": ["a"]}))
+    with pytest.raises(UsageError, match="5 is among the ids"):
+        index.explain(BUDGET, 5)  # type: ignore[arg-type]
+    assert "id" in index
 
 
 def test_other_names_of_fields_are_given(index: Index) -> None:
@@ -394,6 +421,17 @@ def test_a_corpus_matched_with_itself_leaves_out_each_own_row(tmp_path: Path) ->
     file.write_text(frame.to_json(orient="records", lines=True))
     answers = simhbase.match(file, [file], id_field="name", text_field="body")
     assert [[match.id for match in answer.lookup] for answer in answers] == [["3"], [], ["1"]]
+
+
+def test_a_file_matched_with_itself_by_another_name_leaves_out_each_own_row(tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text("".join(json.dumps({"text": text}) + "\n" for text in (BUDGET, BRIDGE, NEAR)))
+    (tmp_path / "link.jsonl").symlink_to(file)
+    options = simhbase.InputOptions(id_from="line")
+    against = simhbase.Inputs([str(file)], options)
+    for name in (tmp_path / "link.jsonl", f"{tmp_path}/../{tmp_path.name}/in.jsonl", f"file://{file}"):
+        answers = simhbase.match(simhbase.Inputs([str(name)], options), against)
+        assert [len(answer.lookup.matches) for answer in answers] == [1, 0, 1]
 
 
 def test_ids_of_queries_and_matches_keep_their_type() -> None:

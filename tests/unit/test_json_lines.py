@@ -140,6 +140,16 @@ def test_a_record_with_two_values_of_a_field_that_is_asked_for_is_rejected(tmp_p
     assert item.reason == f"field {repeated!r} is there twice: which value counts is not certain"
 
 
+@pytest.mark.parametrize("field", ["id", "text", "day", "kind"])
+@pytest.mark.parametrize("value", ['{"a": NaN, "a": 1}', '{"a": "\\ud800", "a": 1}'])
+def test_an_object_with_repeated_names_in_place_of_a_value_is_a_reject(tmp_path, field, value):
+    fields = {"id": "1", "text": '"t"', "day": "2", "kind": '"k"'} | {field: value}
+    line = ", ".join(f'"{name}": {each}' for name, each in fields.items())
+    path = write(tmp_path / "x.jsonl", f"{{{line}}}\n".encode())
+    (item,) = read(path, value_field="day", tag_fields=(("k", "kind"),))
+    assert f"field {field!r} is an object" in item.reason
+
+
 def test_escaped_names_and_texts_are_read_and_deep_values_are_rejects_at_most(tmp_path):
     deep = '{"id": "c", "text": "\\u0041", "x": ' + "[" * 1000 + "]" * 1000 + "}"
     lines = [r'{"\u0069d": "a", "text": "\u00e9t\u00e9"}', '{"id": "b", "text": "b"}', deep]
