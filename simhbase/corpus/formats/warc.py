@@ -34,6 +34,7 @@ _HEADER_BYTES = 1 << 16  # maximum size of headers, of WARC and of HTTP
 _AT_LINE = b"\n" + WARC_BEGIN
 _LENGTH = re.compile("[0-9]{1,18}")
 _LINE_ENDS = re.compile(rb"[\r\n]+")
+_MOST_LINE_ENDS = 1 << 10  # bytes between two records: many wrong lengths may lead to the same ones
 _PARTIAL_CONTENT = 206
 _RANGE = re.compile("bytes 0-([0-9]{1,18})/([0-9]{1,18})")
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -246,7 +247,7 @@ class _Stream:
         before others and another record."""
         if not self._fill(size):
             return False
-        end, most = size, size + _HEADER_BYTES
+        end, most = size, size + _MOST_LINE_ENDS
         while end < most and self._fill(end + 1) and (found := _LINE_ENDS.match(self._held, end, most)):
             end = found.end()
         if not self._fill(end + 1):
