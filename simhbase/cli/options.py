@@ -181,13 +181,11 @@ def count(typed: str) -> int:
 
 
 def seconds(text: str) -> int:
-    """A duration such as 90, 30m or 7d. Raises UsageError."""
-    found = re.fullmatch(r"(\d{1,10})([smhdw]?)", text)
+    """A duration such as 30m or 7d, or 0: 90 might be meant as days. Raises UsageError."""
+    found = re.fullmatch(r"(\d{1,10})([smhdw])|0", text)
     if not found:
-        raise UsageError(
-            f"{text!r} is not a duration: use a number of seconds, or one with s, m, h, d or w (30d)"
-        )
-    return int(found[1]) * UNITS[found[2] or "s"]
+        raise UsageError(f"{text!r} is not a duration: use a number with s, m, h, d or w (30d)")
+    return int(found[1] or 0) * UNITS[found[2] or "s"]
 
 
 def past(text: str) -> datetime:

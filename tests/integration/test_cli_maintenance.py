@@ -52,13 +52,13 @@ def test_vacuum_speaks_on_the_console_too(tmp_path):
 
 def test_a_grace_time_is_longer_than_calls_take_and_clocks_differ(tmp_path):
     load(tmp_path, {"a": 0})
-    for grace in ("14400", "4h", "1d", "1w"):
+    for grace in ("14400s", "4h", "1d", "1w"):
         assert run("vacuum", "--older-than", grace, *STORE, cwd=tmp_path).returncode == 0
-    for grace in ("1s", "0", "14399", "239m"):
+    for grace in ("1s", "0", "14399s", "239m"):
         done = run("vacuum", "--older-than", grace, *STORE, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, b"")
         assert b"at least 14400 s (four hours)" in done.stderr
-    for grace in ("soon", "-1d", "1.5h", "1y", ""):
+    for grace in ("soon", "-1d", "1.5h", "1y", "", "14400"):
         done = run("vacuum", "--older-than", grace, *STORE, cwd=tmp_path)
         assert done.returncode == 2
         assert b"--older-than" in done.stderr

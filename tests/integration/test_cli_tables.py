@@ -63,6 +63,7 @@ def test_a_layout_with_drawers_longer_than_are_read_is_warned_of(tmp_path):
     [
         (("--regions", 4, "--documents", 5), "give one of them"),
         (("--ttl", "soon"), "'soon' is not a duration"),
+        (("--ttl", "90"), "'90' is not a duration: use a number with s, m, h, d or w (30d)"),
         (("--ttl", "0"), "--ttl: must be a whole number of seconds"),
         (("--ttl", "9999999999w"), "--ttl: must be a whole number of seconds"),
         (("--compression", "zip"), "--compression: must be one of"),

@@ -423,7 +423,7 @@ def test_a_load_waits_for_the_store_as_long_as_it_may(tmp_path):
     corpus(tmp_path / "a.jsonl", 20)
     assert run("load", "a.jsonl", cwd=tmp_path).returncode == 3
     with open_index(f"rocksdb:{tmp_path / 'simhbase.db'}"):
-        done = run_alone("load", "a.jsonl", "--lock-wait", "1", cwd=tmp_path)
+        done = run_alone("load", "a.jsonl", "--lock-wait", "1s", cwd=tmp_path)
         assert (done.returncode, done.stderr.count(b"waiting: ")) == (13, 1)
         waiting = subprocess.Popen(
             [*COMMAND, "load", "a.jsonl", "--lock-wait", "1h"],

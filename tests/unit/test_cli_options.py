@@ -15,10 +15,16 @@ from tests.command_line import run
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("60", 60), ("90s", 90), ("5m", 300), ("2h", 7200), ("30d", 2592000), ("1w", 604800)],
+    [("0", 0), ("90s", 90), ("5m", 300), ("2h", 7200), ("30d", 2592000), ("1w", 604800)],
 )
 def test_durations_have_units(text, seconds):
     assert options.seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["90", "30 d", "1.5d", "", "00", "1m30s"])
+def test_a_duration_without_a_unit_may_be_meant_as_days(text):
+    with pytest.raises(UsageError, match="is not a duration: use a number with s, m, h, d or w"):
+        options.seconds(text)
 
 
 def test_times_are_durations_from_now_or_dates():
