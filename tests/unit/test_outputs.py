@@ -6,6 +6,7 @@ import tracemalloc
 from pathlib import Path
 
 import orjson
+import pyarrow as arrow
 import pytest
 from pyarrow import parquet
 
@@ -70,6 +71,49 @@ def test_one_document_of_many_fields_costs_the_others_little(tmp_path):
     assert table.column("id").to_pylist() == [f"{number}" for number in range(count)]
     assert table.column("field 899").drop_null().to_pylist() == [899]
     assert table.column("field 899")[5].as_py() == 899
+
+
+def test_fields_within_an_object_of_one_document_cost_the_others_little(tmp_path):
+    """Each other document had all of them: 1.5 MB took minutes and gigabytes, when all had been compared."""
+    count, many = 2_000, {f"field {number}": number for number in range(3_000)}
+    lines = [
+        orjson.dumps({"id": f"{n}", "few": {"a": n}, "many": many if n == 5 else {"a": n}})
+        for n in range(count)
+    ]
+    path = tmp_path / "unique.parquet"
+    tracemalloc.start()
+    with OutputFile(path, form=parquet_form(path, dict)) as file:
+        file.write(lines)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 30_000_000
+    table = parquet.read_table(path)
+    assert table.schema.field("few").type == arrow.struct([("a", arrow.int64())])
+    found = list(map(orjson.loads, table.column("many").to_pylist()))
+    assert (found[4], found[5], len(found)) == ({"a": 4}, many, count)
+
+
+def test_objects_of_all_columns_have_a_limited_number_of_fields(tmp_path):
+    """The columns with the most of them are text, also where the types of an input say otherwise."""
+    known = {"c": arrow.struct([(f"{n}", arrow.int8()) for n in range(2_000)])}
+    fields = {name: {f"{n}": 1 for n in range(size)} for name, size in (("a", 150), ("b", 90), ("c", 160))}
+    path = tmp_path / "unique.parquet"
+    with OutputFile(path, form=parquet_form(path, lambda: known)) as file:
+        file.write([orjson.dumps({name: each}) for name, each in fields.items()])
+    kinds = parquet.read_schema(path)
+    assert [arrow.types.is_struct(kinds.field(name).type) for name in "abc"] == [True, True, False]
+    with OutputFile(path, form=parquet_form(path, lambda: {"c": known["c"].field(0).type})) as file:
+        file.write([orjson.dumps({"c": fields["c"]["0"]})])
+    assert parquet.read_schema(path).field("c").type == arrow.int8()
+
+
+def test_columns_of_nulls_count_for_the_size_of_a_group_of_rows(tmp_path, monkeypatch):
+    """They have no bytes, and arrays all the same: 64 MB of lines with a thousand took 2 GB."""
+    monkeypatch.setattr("simhbase.corpus.outputs.parquet.GROUP_BYTES", 1 << 20)
+    path = tmp_path / "unique.parquet"
+    with OutputFile(path, form=parquet_form(path, dict)) as file:
+        file.write([orjson.dumps({f"{n}": None for n in range(900)}), *[b'{"id":"a"}'] * 2_000])
+    assert parquet.ParquetFile(path).num_row_groups > 1
 
 
 def test_long_documents_are_written_a_few_at_a_time(tmp_path):
@@ -390,6 +434,15 @@ def test_a_field_with_half_a_character_in_its_name_is_a_column(tmp_path):
     with OutputFile(path, form=parquet_form(path, dict)) as file:
         file.write([b'{"id":"a"}', b'{"id":"b","\\udfff":1}'])
     assert parquet.read_table(path).to_pylist() == [{"id": "a", "\\udfff": None}, {"id": "b", "\\udfff": 1}]
+
+
+def test_an_escaped_name_is_no_other_column(tmp_path):
+    """pandas and Arrow refuse a table with two columns of one name."""
+    path = tmp_path / "unique.parquet"
+    line = rb'{"id":"a","\ud800":1,"\\ud800":2,"\ud800_":3}'
+    with OutputFile(path, form=parquet_form(path, dict)) as file:
+        file.write([line])
+    assert parquet.read_table(path).to_pylist() == [{"id": "a", "\\ud800_": 1, "\\ud800": 2, "\\ud800__": 3}]
 
 
 def test_a_line_of_very_many_levels_gets_the_prefixed_id_too():

@@ -29,8 +29,12 @@ from simhbase.errors import BadInput
 BATCH_BYTES = 4 << 20  # lines parsed at once
 BATCH_CELLS = 1 << 18  # of their table, at most: one document may have a thousand fields that no other has
 GROUP_BYTES = 64 << 20  # size of a row group
+ARRAY_BYTES = 400  # of an array, beside its values
 COMPRESSION = "zstd"
 MOST_COLUMNS = 1_000
+# Fields within objects of all columns, of which each document with such an object has all in Arrow: columns
+# with more are written as JSON.
+MOST_FIELDS = 250
 MOST_LEVELS = 16  # of nesting; deeper values are written as JSON
 _MADE_OF = b"simhbase.lines"
 _MANY_BRACKETS = 500  # a line with more may be nested too deeply for Python
@@ -110,6 +114,7 @@ def _types_to_try(lines: BinaryIO, known: Types) -> dict[str, list[Any]]:
     """For each column the types that its values may fit, best first; None, for text, always fits."""
     import pyarrow as arrow
 
+    known = {name: kind for name, kind in _bounded(known, MOST_COLUMNS).items() if kind is not None}
     found: dict[str, Any] = dict.fromkeys(() if lines.seek(0, os.SEEK_END) else known, arrow.null())
     for _, columns in _batches(lines, 0):
         for name, values in columns.items():
@@ -118,18 +123,42 @@ def _types_to_try(lines: BinaryIO, known: Types) -> dict[str, list[Any]]:
             found[name] = None if None in (kind, before) else _in_common(before, kind)
     return {
         name: [*([known[name]] if name in known else []), *([] if kind is None else [kind]), None]
-        for name, kind in found.items()
+        for name, kind in _bounded(found, MOST_FIELDS).items()
     }
+
+
+def _bounded(types: Types, most: int) -> Types:
+    """The types, with None for those of the most fields, so that all have at most `most` within objects."""
+    fields = {name: _fields(kind) for name, kind in types.items()}
+    found, left = dict(types), sum(fields.values())
+    for name in sorted(fields, key=fields.__getitem__, reverse=True):
+        if left <= most:
+            break
+        found[name], left = None, left - fields[name]
+    return found
+
+
+def _fields(kind: Any) -> int:
+    """Number of fields within the objects of a type."""
+    from pyarrow import types
+
+    if kind is None or not types.is_nested(kind):
+        return 0
+    own = kind.num_fields if types.is_struct(kind) else 0
+    return own + sum(_fields(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def _type_of(values: list[Any]) -> Any:
     """The common type of JSON values, None if there is none."""
     import pyarrow as arrow
 
-    nested = (value for value in values if isinstance(value, list | dict))
+    nested = [value for value in values if isinstance(value, list | dict)]
     if max(map(_levels, nested), default=0) > MOST_LEVELS:
         return None
     try:
+        # An array would have all fields for each value.
+        if nested and _fields(arrow.infer_type(nested)) > MOST_FIELDS:
+            return None
         kind = arrow.array(values).type
     except (arrow.ArrowException, OverflowError, UnicodeEncodeError):
         return None
@@ -143,7 +172,8 @@ def _in_common(left: Any, right: Any) -> Any:
         return left
     try:
         both = [arrow.schema([("column", kind)]) for kind in (left, right)]
-        return arrow.unify_schemas(both, promote_options="permissive").field(0).type
+        kind = arrow.unify_schemas(both, promote_options="permissive").field(0).type
+        return None if _fields(kind) > MOST_FIELDS else kind
     except arrow.ArrowException:
         return None
 
@@ -177,10 +207,9 @@ def _unfit(lines: BinaryIO, made: BinaryIO, kept: KeptBeginning, types: Types) -
     import pyarrow as arrow
     from pyarrow.parquet import ParquetWriter
 
-    # Halves of surrogate pairs are escaped, as in CSV.
-    names = [name.encode(errors="backslashreplace").decode() for name in types]
     kinds = [arrow.string() if kind is None else kind for kind in types.values()]
-    fields = list(zip(names, kinds, strict=True))
+    fields = list(zip(_column_names(types), kinds, strict=True))
+    width = len(kinds) + sum(map(_fields, kinds))
     schema = arrow.schema(fields, metadata={_MADE_OF: _made_of(kept)})
     unfit: set[str] = set()
     made.seek(0)
@@ -188,7 +217,7 @@ def _unfit(lines: BinaryIO, made: BinaryIO, kept: KeptBeginning, types: Types) -
     with ParquetWriter(made, schema, compression=COMPRESSION) as writer:
         group: list[Any] = []
         size = 0
-        for count, columns in _batches(lines, len(types)):
+        for count, columns in _batches(lines, width):
             arrays = {
                 name: _array(values, types[name]) for name, values in columns.items() if name not in unfit
             }
@@ -200,7 +229,7 @@ def _unfit(lines: BinaryIO, made: BinaryIO, kept: KeptBeginning, types: Types) -
                 for name, kind in zip(types, kinds, strict=True)
             ]
             group.append(arrow.table(every, schema=schema))
-            size += group[-1].nbytes
+            size += group[-1].nbytes + width * ARRAY_BYTES  # those without values have none
             if size >= GROUP_BYTES:
                 writer.write_table(arrow.concat_tables(group))
                 group.clear()
@@ -208,6 +237,18 @@ def _unfit(lines: BinaryIO, made: BinaryIO, kept: KeptBeginning, types: Types) -
         if group:
             writer.write_table(arrow.concat_tables(group))
     return unfit
+
+
+def _column_names(names: Iterable[str]) -> list[str]:
+    """Names for columns. Halves of surrogate pairs are escaped, as in CSV; readers refuse a name that is
+    there twice."""
+    given, found = set(names), dict[str, None]()
+    for name in names:
+        shown = name.encode(errors="backslashreplace").decode()
+        while shown in found or (shown != name and shown in given):
+            shown += "_"
+        found[shown] = None
+    return list(found)
 
 
 def _array(values: list[Any], kind: Any) -> Any:
@@ -243,8 +284,11 @@ def _given(value: Any, kind: Any) -> Any:
     if types.is_map(kind) and isinstance(value, list):
         return [(_given(key, kind.key_type), _given(each, kind.item_type)) for key, each in value]
     if types.is_struct(kind) and isinstance(value, dict):
-        inner = {field.name: field.type for field in kind.fields}
-        return {name: _given(each, inner[name]) if name in inner else each for name, each in value.items()}
+        places = {name: kind.get_field_index(name) for name in value}
+        return {
+            name: _given(each, kind.field(places[name]).type) if places[name] >= 0 else each
+            for name, each in value.items()
+        }
     if types.is_nested(kind) and not types.is_struct(kind) and isinstance(value, list):
         return [_given(each, kind.value_type) for each in value]
     return value
@@ -269,9 +313,10 @@ def _cast(array: Any, kind: Any) -> Any:
 def _is_same(written: Any, given: Any) -> bool:
     """True if two JSON values are equal, ignoring null fields."""
     if isinstance(given, dict):
-        return isinstance(written, dict) and all(
-            _is_same(written.get(name), given.get(name)) for name in written.keys() | given.keys()
-        )
+        if not isinstance(written, dict):
+            return False
+        more = {name for name, each in written.items() if each is not None}
+        return all(_is_same(written.get(name), given.get(name)) for name in given.keys() | more)
     if isinstance(given, list):
         return isinstance(written, list) and len(written) == len(given) and all(map(_is_same, written, given))
     if written != written:
