@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import chdir
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from io import BytesIO
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -18,9 +19,25 @@ from simhbase.quality.intervals import Estimate
 from simhbase.quality.pairs import TextPairs
 from simhbase.quality.schemes import MINHASH_THRESHOLDS
 
+
+@contextmanager
+def _elsewhere() -> Iterator[None]:
+    """Imports matplotlib from another folder than the current one, from which it takes settings, and in old
+    versions evaluates one. In a folder that this user may not enter it finds none, and could not return."""
+    if not os.access(os.curdir, os.X_OK):
+        yield
+        return
+    folder = os.open(os.curdir, getattr(os, "O_PATH", os.O_RDONLY))  # which may have no name any more
+    try:
+        os.chdir(Path(__file__).parent)
+        yield
+    finally:
+        os.fchdir(folder)
+        os.close(folder)
+
+
 try:
-    # It takes settings from the current folder, and in old versions evaluates one.
-    with chdir(Path(__file__).parent):
+    with _elsewhere():
         from matplotlib import rcParams
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure

@@ -1,5 +1,6 @@
 """Modules and settings in the current folder, which may be a stranger's: no process uses them."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,21 @@ def test_plots_have_no_settings_of_it(folder, tmp_path):
     script = tmp_path / "script.py"
     script.write_text("from simhbase.quality.plots import rcParams\nprint(rcParams['text.usetex'])")
     assert done(sys.executable, script, folder=folder) == b"False\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root becomes another user")
+@pytest.mark.parametrize("closed", ["os.chmod('.', 0o700)", "os.rmdir(os.getcwd())"])
+def test_plots_are_drawn_where_the_current_folder_cannot_be_entered_or_is_gone(tmp_path, closed):
+    """It was an unexpected error: a user who is given a command in the folder of root cannot return to it."""
+    script, folder = tmp_path / "script.py", tmp_path / "folder"
+    script.write_text(
+        "import importlib, os, simhbase.quality.plots as plots\n"
+        f"before = os.stat('.')\n{closed}\nos.setresuid(65534, 65534, 0)\n"
+        "importlib.reload(plots)\nos.setresuid(0, 0, 0)\n"
+        "assert os.path.samestat(before, os.stat('.')) and plots.rcParams"
+    )
+    folder.mkdir()
+    done(sys.executable, script, folder=folder)
 
 
 def test_a_service_with_several_processes_runs_none(folder, tmp_path, monkeypatch):
