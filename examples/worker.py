@@ -229,6 +229,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="holds the token alone (not the service's file of roles and tokens)",
     )
     options = parser.parse_args(arguments)
+    # Its workers import nothing from the current folder, which may be a stranger's.
+    os.environ["PYTHONSAFEPATH"] = "1"
     try:
         token = os.environ.get("SIMHBASE_TOKEN")
         if options.token_file:

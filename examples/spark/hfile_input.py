@@ -16,7 +16,9 @@ from simhbase.errors import SimhbaseError
 
 def main() -> None:
     options = parsed()
-    session = SparkSession.builder.appName("simhbase hfile input").getOrCreate()
+    builder = SparkSession.builder.appName("simhbase hfile input")
+    # Python imports nothing from the current folder, which may be a stranger's.
+    session = builder.config("spark.executorEnv.PYTHONSAFEPATH", "1").getOrCreate()
     try:
         made = spark.hfile_input(
             session.read.format(options.format).load(options.inputs),

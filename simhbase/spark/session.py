@@ -33,6 +33,9 @@ _LOCAL = {
 # Hadoop gives files and folders their modes by this, 022 by default, whatever the umask is.
 _UMASK = "spark.hadoop.fs.permissions.umask-mode"
 _HOME = "SPARK_HOME"
+# Its processes of Python import nothing from the current folder, which may be a stranger's: with spark-submit
+# they do not have the environment of this one.
+_FOR_PYTHON = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
 # What may say that there is another master, which the executors of a cluster connect to.
 _SET_UP = frozenset(("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", _HOME))
 
@@ -118,7 +121,7 @@ def session_of(
     if master and master.startswith("local-cluster"):
         # Its processes need a secret that is given, as a property, which lists of processes show.
         own.pop(_ASKS, None)
-    for key, value in {**own, **settings}.items():
+    for key, value in {**_FOR_PYTHON, **own, **settings}.items():
         builder = builder.config(key, value)
     with _found():
         session = builder.getOrCreate()

@@ -10,6 +10,7 @@ import pytest
 from simhbase.index.opening import open_index
 from tests import service
 from tests.command_line import environment
+from tests.examples import ROOT
 
 INSTALLED = Path(sys.executable).with_name("simhbase")
 PYTHON = """
@@ -36,7 +37,13 @@ def folder(tmp_path: Path) -> Path:
 def done(*command: object, folder: Path) -> bytes:
     """What a command prints."""
     ended = subprocess.run(
-        [*map(str, command)], cwd=folder, env=environment(), capture_output=True, check=False, timeout=120
+        [*map(str, command)],
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=120,
     )
     assert ended.returncode == 0, ended.stderr.decode()
     return ended.stdout
@@ -83,3 +90,10 @@ def test_a_service_with_several_processes_runs_none(folder, tmp_path, monkeypatc
     monkeypatch.setattr(service, "COMMAND", [str(INSTALLED)])
     with service.serving(url, folder, "--workers", 2, "--read-only"):
         assert not (tmp_path / "run").exists()
+
+
+def test_a_fleet_of_workers_runs_none(folder, tmp_path):
+    url = f"rocksdb:{tmp_path / 'store'}"
+    open_index(url, create="default").close()
+    done(sys.executable, ROOT / "examples" / "worker.py", "--store", url, "--workers", 1, folder=folder)
+    assert not (tmp_path / "run").exists()

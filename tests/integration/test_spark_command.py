@@ -85,6 +85,7 @@ def counted(report: object) -> dict[str, object]:
 @pytest.mark.full
 def test_spark_submit_writes_the_lists_and_the_report_of_one_machine(tmp_path, corpus):
     options = ["--keep", "newest", "--date-field", "day", "--count-field", "copies", "--json", "corpus"]
+    (tmp_path / "pyspark.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w').close()\n")  # a stranger's
     with chdir(tmp_path):
         lists = [f"--{each}={each}.jsonl" for each in ("unique", "duplicates", "rejects")]
         alone = run("dedup", *lists, *options, cwd=tmp_path)
@@ -96,6 +97,7 @@ def test_spark_submit_writes_the_lists_and_the_report_of_one_machine(tmp_path, c
         ]
         done = subprocess.run(submit, capture_output=True, text=True, env=environment(), check=False)
     assert (alone.returncode, done.returncode) == (3, 3), done.stderr
+    assert not (tmp_path / "run").exists()
     *messages, report = done.stdout.splitlines()  # spark-submit joins both streams
     assert counted(json.loads(report)) == counted(json.loads(alone.stdout))
     assert (tmp_path / "report.json").read_text() == f"{report}\n"
