@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pyarrow as pa
 
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Reject
@@ -18,20 +17,6 @@ def read(*inputs: object, stdin: Any = None, **options: Any) -> list[Record | Re
     chosen = InputOptions(**options)
     sources = Sources(list(map(str, inputs)), chosen, stdin)
     return list(chain.from_iterable(map(Parser(chosen).parse, sources.chunks())))
-
-
-def peak_of(path: Path, **options: Any) -> int:
-    """Most bytes that Arrow holds at once while a file is read."""
-    pool = pa.proxy_memory_pool(pa.default_memory_pool())
-    before = pa.default_memory_pool()
-    pa.set_memory_pool(pool)
-    try:
-        for _ in Sources([str(path)], InputOptions(**options)).chunks():
-            pass
-    finally:
-        pa.set_memory_pool(before)
-    peak: int = pool.max_memory()
-    return peak
 
 
 def texts(items: list[Record | Reject]) -> list[tuple[str, str | None]]:

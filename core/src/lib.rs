@@ -18,7 +18,6 @@ mod mates;
 mod minhash;
 mod near;
 mod normal;
-mod parquet;
 mod pipeline;
 mod records;
 mod rows;
@@ -36,7 +35,7 @@ use features::{Options, Weights};
 use normal::{Fold, Normal};
 use pipeline::{Fingerprints, Scratch, Sketching};
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyIndexError, PyOSError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyFrozenSet, PyList, PyTuple, PyType};
@@ -1256,49 +1255,6 @@ fn document_frequencies<'py>(
     Ok(found)
 }
 
-type Footer<'py> = (usize, Bound<'py, PyByteArray>, Bound<'py, PyByteArray>, Vec<Bound<'py, PyBytes>>);
-
-/// Of the footer of a Parquet file: the length of its schema, of each group of rows the number of its columns (uint32), and
-/// of each column where it begins and ends (int64); the schemas of Arrow that it notes, in base64. most: elements of all
-/// lists that are read. Raises as `parquet_page`, and ValueError for more elements.
-#[pyfunction]
-fn parquet_footer<'py>(py: Python<'py>, footer: &Bound<'py, PyBytes>, most: usize) -> PyResult<Footer<'py>> {
-    let data = footer.as_bytes();
-    let found = work(py, || parquet::Footer::read(data, most))?.map_err(parquet_error)?;
-    let schemas = found.arrow.iter().map(|schema| PyBytes::new(py, schema)).collect();
-    Ok((found.schema, array(py, &found.columns), array(py, &found.places), schemas))
-}
-
-type Deltas = (bool, Option<i32>, bool);
-
-/// Of the header of a page in a Parquet file: the page's kind, its size unpacked and in the file, the number of its values,
-/// 0 if that is not told, the header's own size, and None, or of a page whose texts have their lengths in deltas: whether
-/// these begin as those before, the bytes of its levels, None if they are packed with it, and whether it is packed. header:
-/// it and what follows. Raises IndexError if it is longer, OSError if readers may take it otherwise, ValueError for other
-/// damage.
-#[pyfunction]
-fn parquet_page(header: &[u8]) -> PyResult<(i32, i32, i32, i32, usize, Option<Deltas>)> {
-    let page = parquet::Page::read(header).map_err(parquet_error)?;
-    let deltas = page.deltas.map(|deltas| (deltas.prefixes, deltas.levels, deltas.packed));
-    Ok((page.kind, page.unpacked, page.packed, page.values, page.header, deltas))
-}
-
-/// Of a page of Parquet whose lengths are deltas, without its levels: the bytes that texts share with those before them.
-/// values: how many it has. Raises IndexError if it ends too soon, OSError if readers may read it otherwise.
-#[pyfunction]
-fn parquet_shared_bytes(py: Python<'_>, page: &Bound<'_, PyBytes>, prefixes: bool, values: u32) -> PyResult<u64> {
-    let data = page.as_bytes();
-    work(py, || parquet::shared_bytes(data, prefixes, values))?.map_err(parquet_error)
-}
-
-fn parquet_error(damage: parquet::Damage) -> PyErr {
-    match damage {
-        parquet::Damage::Short => PyIndexError::new_err("it ends too soon"),
-        parquet::Damage::Ambiguous(reason) => PyOSError::new_err(reason),
-        parquet::Damage::Other(reason) => PyValueError::new_err(reason),
-    }
-}
-
 /// Answers in Thrift's binary form on one connection. texts: maps to texts are allowed.
 #[pyclass]
 struct ThriftAnswers(thrift::Answers);
@@ -1349,9 +1305,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(near_in_memory, module)?)?;
     module.add_function(wrap_pyfunction!(keys_from, module)?)?;
     module.add_function(wrap_pyfunction!(rows_from, module)?)?;
-    module.add_function(wrap_pyfunction!(parquet_footer, module)?)?;
-    module.add_function(wrap_pyfunction!(parquet_page, module)?)?;
-    module.add_function(wrap_pyfunction!(parquet_shared_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(segments, module)?)?;
     module.add_function(wrap_pyfunction!(unicode_sum, module)?)
 }

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from simhbase.corpus.paths import LeftOut
-from simhbase.corpus.record import AS_GIVEN, Chunk, InputOptions, Raw, Reject, too_long
-from simhbase.corpus.sources import chunked, in_certain_base
+from simhbase.corpus.record import AS_GIVEN, Chunk, InputOptions, Raw, Reject, chunked, too_long
+from simhbase.corpus.sources import in_certain_base
 from simhbase.model.frames import Fields, GivenRow, Texts, text_rows
 from simhbase.process.progress import length
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
@@ -27,6 +27,7 @@ IDS_FROM: tuple[IdFrom, ...] = get_args(IdFrom)
 # The encoding of texts that a program holds: UTF-8, also of halves of surrogate pairs.
 AS_GIVEN = "as given"
 MAX_RECORD_BYTES = 16 << 20
+CHUNK_RECORDS, CHUNK_BYTES = 512, 1 << 20
 # Advice if a field is missing.
 TEXT_HINT = "name another text field (text_field)"
 FINGERPRINT_HINT = "name another fingerprint field (fingerprint_field)"
@@ -285,6 +286,24 @@ def size_of(items: ReadItems) -> int:
     """Size of the records of a chunk, in bytes; of parsed ones in characters."""
     raw = sum(len(item.data) + len(item.row or b"") for item in items if isinstance(item, Raw))
     return raw + sum(len(item.text or "") for item in items if isinstance(item, Record))
+
+
+def chunked(items: Iterable[Raw | Reject]) -> Iterator[Chunk]:
+    """Records in chunks of at most CHUNK_RECORDS, and at most CHUNK_BYTES except for single larger ones."""
+    chunk: Chunk = []
+    size = 0
+    for item in items:
+        further = len(item.data) + len(item.row or b"") if isinstance(item, Raw) else 0
+        if chunk and (len(chunk) == CHUNK_RECORDS or size + further > CHUNK_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(item)
+        size += further
+        if size > CHUNK_BYTES:  # a large record: yield before reading the next one
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 Value = str | int | float

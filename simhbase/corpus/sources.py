@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from simhbase.corpus.folders import printable, resolved
-from simhbase.corpus.formats.parquet import MAGIC_BYTES, column_types, is_columnar, parquet_records
+from simhbase.corpus.formats.parquet import (
+    BEGIN,
+    MAGIC_BYTES,
+    bounds_of,
+    column_types,
+    is_columnar,
+    load_pyarrow,
+    table_parts,
+    unreadable_from,
+)
 from simhbase.corpus.formats.raw import raw_records
 from simhbase.corpus.names import STDIN, format_of
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import FoundSource, LeftOut, Listed, expand, local_path
 from simhbase.corpus.prepared import of_certain_base
-from simhbase.corpus.record import Chunk, Format, InputOptions, Raw, Reject, Source, SourceReject
+from simhbase.corpus.record import Chunk, Format, InputOptions, Raw, Reject, Source, SourceReject, chunked
 from simhbase.corpus.remote import expand_url
 from simhbase.text.packing import Rereadable, RereadablePipe
 
-CHUNK_RECORDS = 512
-CHUNK_BYTES = 1 << 20
+if TYPE_CHECKING:
+    from simhbase.process.far_reading import FarReader
+
 MANY_LINES = 20  # of a text that is the only file: each may be meant as a document
 
 
@@ -45,6 +55,7 @@ class Sources:
     _lines: tuple[str, int] = "", 0  # of the last text that is a file: its name, and their number
     _done: int = 0  # bytes as on disk: compressed ones of compressed files
     _position: Callable[[], int] = int  # in the current file
+    _running: FarReader | None = None  # a process that reads tables
 
     @property
     def consumed(self) -> int:
@@ -87,12 +98,30 @@ class Sources:
             if isinstance(found, FoundSource) and found.path is not None and found.size() is not None:
                 with suppress(OSError), found.open() as file:
                     if _is_parquet(file):
-                        return column_types(file)
+                        return self._column_types(file)
+        return {}
+
+    def _column_types(self, file: BinaryIO) -> Mapping[str, Any]:
+        from simhbase.process.far_reading import LimitExceeded
+
+        counted = _CountedFile(file, self)
+        with closing(self._tables()) as tables, suppress(LimitExceeded):
+            return next(tables.answers(column_types, counted, bounds=bounds_of(counted.size)), {})
         return {}
 
     def chunks(self) -> Iterator[Chunk]:
         """All records in order. Memory is bounded by the largest record allowed."""
-        return chunked(self._items())
+        try:
+            yield from chunked(self._items())
+        finally:
+            if self._running is not None:
+                self._running.close()
+
+    def _tables(self) -> FarReader:
+        from simhbase.process.far_reading import FarReader  # takes time to load
+
+        self._running = self._running or FarReader(load_pyarrow)
+        return self._running
 
     def _found(self) -> Iterator[Listed]:
         form, follow_links = self.options.format, self.options.follow_links
@@ -155,8 +184,27 @@ class Sources:
             reason = f"it is Parquet or Arrow, and not {named}: leave out the format (format)"
             yield SourceReject(found.source.name, None, None, reason)
             return
+        from simhbase.process.far_reading import LimitExceeded
+
         begin, size = self._done, found.size()
-        yield from parquet_records(found.source, _CountedFile(file, self), self.options, self.notes.append)
+        counted, reading = _CountedFile(file, self), BEGIN
+        while True:
+            answers = self._tables().answers(
+                table_parts, counted, found.source, self.options, reading, bounds=bounds_of(counted.size)
+            )
+            try:
+                with closing(answers):
+                    for part in answers:
+                        self.notes += part.notes
+                        yield from part.items
+                        reading = part.progress
+                break
+            except LimitExceeded as error:
+                fewer = None if error.is_of_time else reading.with_fewer()
+                if fewer is None:
+                    yield unreadable_from(reading.rows, found.source, str(error))
+                    break
+                reading = fewer
         if size is not None:
             self._done = begin + size
 
@@ -177,38 +225,17 @@ def in_certain_base(items: Iterator[Raw | Reject], options: InputOptions) -> Ite
     return of_certain_base(items, Parser(options).fingerprint_texts, options.fingerprint_bits)
 
 
-def chunked(items: Iterable[Raw | Reject]) -> Iterator[Chunk]:
-    """Records in chunks of at most CHUNK_RECORDS, and at most CHUNK_BYTES except for single larger ones."""
-    chunk: Chunk = []
-    size = 0
-    for item in items:
-        further = len(item.data) + len(item.row or b"") if isinstance(item, Raw) else 0
-        if chunk and (len(chunk) == CHUNK_RECORDS or size + further > CHUNK_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(item)
-        size += further
-        if size > CHUNK_BYTES:  # a large record: yield before reading the next one
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
-
-
 class _CountedFile(io.RawIOBase):
-    """A seekable file that counts its bytes as consumed when they are read.
-
-    Sizes in damaged files may be larger than memory, which Python takes before it reads.
-    """
+    """A seekable file that counts its bytes as consumed when they are read. size: in bytes."""
 
     def __init__(self, file: BinaryIO, sources: Sources) -> None:
         self._file = file
         self._sources = sources
-        self._size = file.seek(0, io.SEEK_END)
+        self.size = file.seek(0, io.SEEK_END)
         file.seek(0)
 
     def read(self, size: int = -1, /) -> bytes:
-        data = self._file.read(min(size, max(self._size - self._file.tell(), 0)))
+        data = self._file.read(min(size, max(self.size - self._file.tell(), 0)))
         self._sources._done += len(data)
         return data
 
@@ -217,10 +244,6 @@ class _CountedFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         return self._file.seek(offset, whence)
-
-    def fileno(self) -> int:
-        """Of a file on this machine; raises OSError for others."""
-        return self._file.fileno()
 
     def tell(self) -> int:
         return self._file.tell()

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.corpus.parser import Parser
-from simhbase.corpus.record import InputOptions, ReadItems, Record, Reject, WithoutFingerprint
-from simhbase.corpus.sources import CHUNK_RECORDS
+from simhbase.corpus.record import CHUNK_RECORDS, InputOptions, ReadItems, Record, Reject, WithoutFingerprint
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.writer import DocumentBatch

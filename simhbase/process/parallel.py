@@ -66,7 +66,7 @@ def results_in_order(
     """The results of items that `submit` hands to workers."""
     pending: deque[tuple[Future[Result], int]] = deque()
     for item in items:
-        with _signals_blocked():
+        with signals_blocked():
             pending.append((submit(item), size(item)))
         while pending and (
             pending[0][0].done()
@@ -89,7 +89,7 @@ def _result(future: Future[Result]) -> Result:
 
 
 @contextmanager
-def _signals_blocked() -> Iterator[None]:
+def signals_blocked() -> Iterator[None]:
     """Processes and threads started inside never see SIGINT and SIGTERM: they inherit the mask.
 
     A terminal sends SIGINT to worker processes, too, which would print tracebacks, and service managers send

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from concurrent.futures.thread import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -19,10 +20,10 @@ from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit, setrlimit
 from threading import Lock, Thread, local
 from types import ModuleType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from simhbase.errors import SimhbaseError
-from simhbase.process.parallel import require_some, results_in_order
+from simhbase.process.parallel import require_some, results_in_order, signals_blocked
 
 Item = TypeVar("Item")
 
@@ -94,7 +95,7 @@ def _map_in_processes(
         workers.join()
 
 
-class _Worker(NamedTuple):
+class Worker(NamedTuple):
     """A process, and this end of its pipe."""
 
     process: SpawnProcess
@@ -120,6 +121,35 @@ class _Worker(NamedTuple):
         self.process.join()
         self.pipe.close()
 
+    @property
+    def is_out_of_time(self) -> bool:
+        return self.process.exitcode == -signal.SIGPROF
+
+    def exceeded(self, seconds: float, memory: int) -> str | None:
+        """What it took more of than these, of which it died; None if it died otherwise."""
+        if self.is_out_of_time:
+            return f"{seconds:g} s of processor time"
+        return f"{memory >> 20:,} MiB of memory" if self.process.exitcode == _OUT_OF_MEMORY else None
+
+    def how_it_died(self) -> str:
+        code = self.process.exitcode or 0
+        return f"its process died ({signal.Signals(-code).name if code < 0 else f'exit code {code}'})"
+
+
+def started(target: Callable[..., None], *arguments: object, hides_main: bool = True) -> Worker:
+    """A new process that calls target(its end of the pipe, *arguments), and gets no SIGINT and SIGTERM.
+
+    Spawned: RocksDB's threads and locks do not survive a fork. hides_main: see `_spawning`.
+    """
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    with there, _spawning(hides_main=hides_main):
+        process = context.Process(target=target, args=(there, *arguments), name="simhbase", daemon=True)
+        resource_tracker.ensure_running()  # unblocks signals, which workers must not get
+        with signals_blocked():
+            process.start()
+    return Worker(process, here)
+
 
 class _Stopped(Exception):
     """Nobody waits for results any more."""
@@ -140,7 +170,7 @@ class _Workers(Generic[Item]):
         self._bounds = bounds
         self._size = size
         self._changes = Lock()
-        self._running: list[_Worker] = []
+        self._running: list[Worker] = []
         self._stopped = False
         self._own = local()
 
@@ -152,7 +182,7 @@ class _Workers(Generic[Item]):
             worker = self._worker()
             done = 0
             for answer in worker.answers(rest, seconds):
-                if isinstance(answer, _Raised):
+                if isinstance(answer, Raised):
                     raise answer.error
                 found += answer
                 done += 1
@@ -175,9 +205,9 @@ class _Workers(Generic[Item]):
     def _seconds(self, item: Item) -> float:
         return round(self._bounds.seconds + self._bounds.seconds_per_mib * self._size([item]) / MIB, 1)
 
-    def _worker(self) -> _Worker:
+    def _worker(self) -> Worker:
         """The process of this thread, started if there is none."""
-        worker: _Worker | None = getattr(self._own, "worker", None)
+        worker: Worker | None = getattr(self._own, "worker", None)
         if worker is None:
             worker = self._own.worker = self._started()
             if not worker.is_ready():
@@ -187,24 +217,16 @@ class _Workers(Generic[Item]):
                 )
         return worker
 
-    def _started(self) -> _Worker:
-        # Spawned: RocksDB's threads and locks do not survive a fork.
-        context = get_context("spawn")
-        here, there = context.Pipe()
-        with self._changes, there, _spawning(hides_main=self._function.__module__ != "__main__"):
+    def _started(self) -> Worker:
+        with self._changes:
             if self._stopped:
                 raise _Stopped
-            process = context.Process(
-                target=_serve, args=(there, self._function, self._bounds.memory), name="simhbase", daemon=True
-            )
-            resource_tracker.ensure_running()  # unblocks signals, which workers must not get
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-            process.start()
-            worker = _Worker(process, here)
+            hides_main = self._function.__module__ != "__main__"
+            worker = started(_serve, self._function, self._bounds.memory, hides_main=hides_main)
             self._running.append(worker)
         return worker
 
-    def _death(self, worker: _Worker, seconds: float) -> str:
+    def _death(self, worker: Worker, seconds: float) -> str:
         """Why the process of this thread died. seconds: what its item could take."""
         wait([worker.process.sentinel])
         with self._changes:  # starting another process waits for this one, too
@@ -213,18 +235,11 @@ class _Workers(Generic[Item]):
             worker.join()
             self._running.remove(worker)
         self._own.worker = None
-        code = worker.process.exitcode or 0
-        taken = None
-        if code == -signal.SIGPROF:
-            taken = f"{seconds:g} s of processor time"
-        elif code == _OUT_OF_MEMORY:
-            taken = f"{self._bounds.memory >> 20:,} MiB of memory"
-        if taken:
+        if taken := worker.exceeded(seconds, self._bounds.memory):
             return f"it took more than {taken}: leave it out, or extract its text by another program"
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return (
-            f"its process died ({how}): the system may lack memory, or the page crashes the parser. Try "
-            "again with fewer processes (processes), or leave it out"
+            f"{worker.how_it_died()}: the system may lack memory, or the page crashes the parser. Try again "
+            "with fewer processes (processes), or leave it out"
         )
 
 
@@ -254,43 +269,64 @@ _SPAWNING = Lock()
 
 
 @dataclass(frozen=True)
-class _Raised:
+class Raised:
     """An exception of the function, in place of its result."""
 
     error: Exception
 
 
 def _serve(pipe: Connection, function: Callable[[list[Any]], Any], memory: int) -> None:
-    """What a worker process does: read chunks, and send the result of each item as soon as it is there.
-
-    A timer of the system ends the process within a long item, even if the item holds the interpreter. It
-    counts processor time, so that a job that was stopped, or is on a busy machine, loses nothing.
-    """
-    Thread(target=_leave_with_parent, daemon=True).start()
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    _limit_memory(memory)
+    """What a worker process does: read chunks, and send the result of each item as soon as it is there."""
+    begin_worker()
+    limit_memory(memory)
     pipe.send(True)  # has started
     while True:
         for item, seconds in pipe.recv():
-            signal.setitimer(signal.ITIMER_PROF, seconds)
-            try:
-                answer: Any = function([item])
-            except MemoryError:
-                os._exit(_OUT_OF_MEMORY)
-            except Exception as error:
-                error.add_note(traceback.format_exc())
-                answer = _Raised(error)
-            signal.setitimer(signal.ITIMER_PROF, 0)
+            with limited_time(seconds):
+                try:
+                    answer: Any = function([item])
+                except MemoryError:
+                    end_for_memory()
+                except Exception as error:
+                    error.add_note(traceback.format_exc())
+                    answer = Raised(error)
             pipe.send(answer)
 
 
-def _limit_memory(further: int) -> None:
-    """Let this process have `further` bytes of addresses beside those that it has, where the system tells."""
+def begin_worker() -> None:
+    """Let this process end with its parent, and by the timer of `limited_time`."""
+    Thread(target=_leave_with_parent, daemon=True).start()
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+
+
+@contextmanager
+def limited_time(seconds: float) -> Iterator[None]:
+    """A timer of the system ends this process within a long item, even if the item holds the interpreter. It
+    counts processor time, so that a job that was stopped, or is on a busy machine, loses nothing."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def limit_memory(further: int) -> None:
+    """Let this process have `further` bytes of addresses beside those that it has when this is first called,
+    where the system tells."""
     with suppress(OSError):  # not Linux
-        taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         _, most = getrlimit(RLIMIT_AS)
-        wanted = taken + further
+        wanted = _addresses() + further
         setrlimit(RLIMIT_AS, (wanted if most == RLIM_INFINITY else min(wanted, most), most))
+
+
+@cache
+def _addresses() -> int:
+    """Bytes of addresses that this process has, at the first call. Raises OSError."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def end_for_memory() -> NoReturn:
+    os._exit(_OUT_OF_MEMORY)
 
 
 def _leave_with_parent() -> None:

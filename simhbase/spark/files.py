@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from glob import has_magic
+from io import BytesIO
 from itertools import takewhile
 from pathlib import Path
 from typing import Self
@@ -25,7 +26,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 
 from simhbase.corpus.folders import printable, resolved
-from simhbase.corpus.formats.parquet import require_all_rows
+from simhbase.corpus.formats.parquet import bounds_of, footer_of, load_pyarrow, require_all_rows
 from simhbase.corpus.names import format_of
 from simhbase.corpus.outputs.files import require_new_field, unique_line
 from simhbase.corpus.parser import Parser
@@ -35,6 +36,7 @@ from simhbase.corpus.remote import public_name
 from simhbase.deduplication.representative import Preference
 from simhbase.errors import BadInput, UsageError
 from simhbase.model.urls import redacted
+from simhbase.process.far_reading import FarReader, LimitExceeded
 from simhbase.process.machine import usable_threads
 from simhbase.spark.dedup import ORDER, WORDS, InputRows
 from simhbase.spark.file import FileOfSpark
@@ -184,16 +186,27 @@ class Files:
     def _require_all_rows(self, session: SparkSession) -> None:
         """Raises BadInput for a file of Parquet whose footer leaves out rows: Spark takes it at its word."""
 
-        def require(uri: str, name: str) -> None:
-            with FileOfSpark.open(session.sparkContext, uri) as file:
-                try:
-                    require_all_rows(file)
-                except BadInput as error:
-                    raise BadInput(f"{name}: {error}") from error
+        def footer(uri: str, name: str) -> tuple[bytes, int]:
+            with FileOfSpark.open(session.sparkContext, uri) as file, _named(name):
+                return footer_of(file), file.size
 
-        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as threads:
-            for _ in threads.map(require, self.uris, self.names):
-                pass
+        tables = FarReader(load_pyarrow)
+        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as threads, closing(tables):
+            footers = threads.map(footer, self.uris, self.names)
+            for name, (found, size) in zip(self.names, footers, strict=True):
+                with _named(name):
+                    if found:
+                        bounds = bounds_of(len(found))
+                        deque(tables.answers(require_all_rows, BytesIO(found), size, bounds=bounds), 0)
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Errors about a file begin with its name."""
+    try:
+        yield
+    except (BadInput, LimitExceeded) as error:
+        raise BadInput(f"{name}: {error}") from error
 
 
 @dataclass(frozen=True)

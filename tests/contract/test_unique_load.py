@@ -7,7 +7,7 @@ import pytest
 
 import simhbase
 from simhbase import Profile
-from simhbase.corpus import sources
+from simhbase.corpus import record
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.watcher import Watcher
 from simhbase.loads import load
@@ -46,7 +46,7 @@ def test_a_stored_document_whose_new_text_is_a_duplicate_is_removed_and_counted(
 @pytest.fixture(params=["one write", "two writes"])
 def _written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two documents of a load come into the store so."""
-    monkeypatch.setattr(sources, "CHUNK_RECORDS", 1)
+    monkeypatch.setattr(record, "CHUNK_RECORDS", 1)
     monkeypatch.setattr(load, "CHUNKS_AT_ONCE", 2 if request.param == "one write" else 1)
 
 

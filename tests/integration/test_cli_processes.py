@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,18 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in a minute"
         time.sleep(0.05)
+
+
+def feed_until(condition: Callable[[], bool], process: subprocess.Popen[bytes], lines: bytes) -> None:
+    """Write lines to standard input until a condition holds. What a command has done waits for its next
+    lines, where threads work, so it gets a few at a time."""
+    rest = iter(lines.splitlines(keepends=True))
+    while some := b"".join(islice(rest, 500)):
+        process.stdin.write(some)
+        process.stdin.flush()
+        if condition():
+            return
+    wait_until(condition)
 
 
 def holds_documents(path: Path) -> bool:
@@ -243,9 +256,7 @@ def test_a_load_that_was_interrupted_keeps_what_it_says_and_is_gone_on_with(tmp_
     options = ("--fingerprint-field", "f", "--unique-only", "--threads", threads, *STORE)
 
     with start("load", *options, "--unique", "u.jsonl", "-", cwd=tmp_path) as process:
-        process.stdin.write(lines[: len(lines) * 3 // 4])  # and no more comes: it waits
-        process.stdin.flush()
-        wait_until(lambda: holds_documents(tmp_path / "s.db"))
+        feed_until(lambda: holds_documents(tmp_path / "s.db"), process, lines)  # and waits for more
         os.killpg(process.pid, signal.SIGINT)
         output, told = process.communicate()
     assert process.returncode == 130, told
@@ -268,9 +279,7 @@ def test_a_load_that_is_terminated_ends_as_one_that_is_interrupted(tmp_path, eve
     lines = fingerprints(tmp_path / "a.jsonl", values).read_bytes()
     options = ("--fingerprint-field", "f", "--threads", 2, *STORE)
     with start("load", *options, "-", cwd=tmp_path) as process:
-        process.stdin.write(lines[: len(lines) * 3 // 4])
-        process.stdin.flush()
-        wait_until(lambda: holds_documents(tmp_path / "s.db"))
+        feed_until(lambda: holds_documents(tmp_path / "s.db"), process, lines)
         (os.killpg if everybody else os.kill)(process.pid, signal.SIGTERM)
         output, told = process.communicate()
     assert process.returncode == 143, told

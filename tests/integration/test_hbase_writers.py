@@ -563,12 +563,15 @@ def test_a_load_whose_table_is_disabled_says_when_documents_are_there_again(repl
         command, cwd=tmp_path, env=environment(), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     with loading, open_index(replaced, access="read") as index:
-        loading.stdin.write(lines[: len(lines) * 2 // 3])
-        loading.stdin.flush()
+        most, part = len(lines) * 2 // 3, len(lines) // 32
+        for begin in range(0, most, part):  # what it has done waits for its next lines, where threads work
+            loading.stdin.write(lines[begin : begin + part])
+            loading.stdin.flush()
+            time.sleep(0.05)
         wait_for_documents(index, loading)
         with closing(happybase.Connection(*servers.gateway, timeout=60_000)) as connection:
             connection.disable_table("replaced_documents")
-        said = loading.communicate(lines[len(lines) * 2 // 3 :], timeout=120)[1]
+        said = loading.communicate(lines[begin + part :], timeout=120)[1]
     assert loading.returncode == TableDisabled.exit_code
     assert "replaced_documents is disabled: in the hbase shell, enable 'replaced_documents'" in said
     assert "which are available again when the table is enabled, unless it is dropped" in said

@@ -117,10 +117,10 @@ def test_what_exists_is_skipped(tmp_path):
 @pytest.mark.parametrize("unique_only", [False, True])
 @pytest.mark.parametrize("calls", range(12, 60, 12))
 def test_new_is_the_same_after_a_stop(folder, monkeypatch, unique_only, calls):
-    from simhbase.corpus import sources
+    from simhbase.corpus import record
     from tests.integration.test_resumed_loads import Steps
 
-    monkeypatch.setattr(sources, "CHUNK_RECORDS", 3)
+    monkeypatch.setattr(record, "CHUNK_RECORDS", 3)
     monkeypatch.setattr(load_job, "CHUNKS_AT_ONCE", 2)
     options = {"unique_only": unique_only, "skip_existing": True, "new": "new.jsonl"}
     simhbase.tables.create(STORE)

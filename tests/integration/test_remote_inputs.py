@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simhbase.corpus import sources
+from simhbase.corpus import record
 from simhbase.index import open_index
 from simhbase.loads import load as load_job
 from tests.command_line import COMMAND, documents, environment, result, run, texts, write_lines
@@ -125,7 +125,7 @@ def outcome(folder: Path) -> object:
 def test_a_file_that_has_changed_since_the_stop_is_loaded_anew(
     web, served, tmp_path, monkeypatch, changed, said
 ):
-    monkeypatch.setattr(sources, "CHUNK_RECORDS", 3)  # a write of six documents
+    monkeypatch.setattr(record, "CHUNK_RECORDS", 3)  # a write of six documents
     monkeypatch.setattr(load_job, "CHUNKS_AT_ONCE", 2)
     lines = documents(served / "a.jsonl", texts(16)).read_text().splitlines(keepends=True)
     (served / "a.jsonl").write_text("".join([*lines[:14], "no json\n"]))

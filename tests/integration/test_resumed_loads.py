@@ -19,7 +19,7 @@ import pytest
 
 import simhbase
 from simhbase.admin import Administrator
-from simhbase.corpus import parser, sources
+from simhbase.corpus import parser, record
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import files as outputs
 from simhbase.corpus.outputs.files import OutputFile
@@ -80,7 +80,7 @@ def outcome(folder: Path) -> tuple[dict[str, object], list[bytes | None]]:
 @pytest.fixture
 def small_writes(monkeypatch):
     """A write of six documents, so that a small load has many."""
-    monkeypatch.setattr(sources, "CHUNK_RECORDS", 3)
+    monkeypatch.setattr(record, "CHUNK_RECORDS", 3)
     monkeypatch.setattr(load_job, "CHUNKS_AT_ONCE", 2)
 
 

@@ -12,8 +12,6 @@ import sqlite3
 import struct
 import tarfile
 import zipfile
-from base64 import b64encode
-from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -21,15 +19,11 @@ import pyarrow as pa
 import pytest
 import zstandard
 from pyarrow import feather, ipc, orc
-from pyarrow import parquet as pq
 
 import simhbase
-from simhbase.corpus.formats import arrow_sizes, parquet
-from simhbase.corpus.formats.arrow_sizes import blocks, first_message, message_at
-from simhbase.corpus.record import InputOptions, SourceReject, size_of
-from simhbase.corpus.sources import Sources
+from simhbase.corpus.record import SourceReject
 from tests.command_line import texts as contents_of
-from tests.reading import json_lines, peak_of, read, texts, write
+from tests.reading import json_lines, read, texts, write
 
 ROWS = [{"id": f"d{number}", "text": text} for number, text in enumerate(contents_of(50))]
 TABLE = pa.Table.from_pylist(ROWS)
@@ -120,63 +114,6 @@ def test_offsets_that_lead_out_of_the_file_end_no_process(tmp_path, offset, is_s
     assert "Offset invariant failure" in end.reason
 
 
-@pytest.mark.parametrize("options", [{}, {"whole_rows": True}])
-def test_values_that_rows_share_are_not_unpacked_for_all_at_once(tmp_path, options):
-    text = "x" * 10_000_000
-    column = pa.DictionaryArray.from_arrays(pa.array([0] * 8, pa.int32()), pa.array([text]))
-    table = pa.table({"id": list("abcdefgh"), "text": column})
-    with ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as written:
-        written.write_table(table)
-    del column, table
-    assert peak_of(tmp_path / "a.arrow", **options) < 60_000_000
-
-
-def _lists(values):
-    return pa.ListArray.from_arrays(pa.array(range(0, 401, 50), pa.int32()), values.take(pa.array([0] * 400)))
-
-
-def _views(values):
-    """Views of one text, as they lie in memory."""
-    _, view, text = values.dictionary.cast(pa.string_view()).buffers()
-    return pa.Array.from_buffers(pa.string_view(), 8, [None, pa.py_buffer(view.to_pybytes() * 8), text])
-
-
-def _listed_views(values):
-    zeros, sizes = pa.array([0] * 8, pa.int32()), pa.array([50] * 8, pa.int32())
-    return pa.ListViewArray.from_arrays(zeros, sizes, values.take(pa.array([0] * 50)))
-
-
-@pytest.mark.parametrize(
-    "shared",
-    [
-        lambda values: values,
-        _lists,
-        _views,
-        _listed_views,
-        lambda values: pa.RunEndEncodedArray.from_arrays(pa.array([8], pa.int32()), values.dictionary),
-        lambda values: pa.StructArray.from_arrays([_lists(values)], ["within"]),
-    ],
-)
-@pytest.mark.parametrize("suffix", ["arrow", "parquet"])
-def test_values_that_whole_rows_share_take_bounded_memory(tmp_path, suffix, shared):
-    """2 kB of a file took gigabytes, where all columns are kept for output files."""
-    path = tmp_path / f"a.{suffix}"
-    values = pa.DictionaryArray.from_arrays(pa.array([0] * 8, pa.int32()), pa.array(["x" * 10_000_000]))
-    table = pa.table({"id": list("abcdefgh"), "text": list("abcdefgh"), "of all": shared(values)})
-    if suffix == "arrow":
-        with ipc.new_file(path, table.schema, options=ipc.IpcWriteOptions(compression="zstd")) as written:
-            written.write_table(table)
-    else:
-        try:
-            pq.write_table(table, path, compression="zstd", dictionary_pagesize_limit=1 << 30)
-        except pa.ArrowNotImplementedError:
-            pytest.skip("Parquet has no such column")
-    del values, table
-    assert peak_of(path, whole_rows=True) < 120_000_000
-    for chunk in Sources([str(path)], InputOptions(whole_rows=True)).chunks():
-        assert size_of(chunk) < 11_000_000
-
-
 def test_a_name_of_a_column_that_is_not_utf8_is_damage(tmp_path):
     as_stream(str(tmp_path / "a.arrow"))
     data = (tmp_path / "a.arrow").read_bytes().replace(b"text\0", b"te\xffx\0")
@@ -188,195 +125,52 @@ def test_a_name_of_a_column_that_is_not_utf8_is_damage(tmp_path):
 def test_a_size_beyond_all_memory_is_damage(tmp_path):
     with ipc.new_stream(str(tmp_path / "a.arrow"), TABLE.schema) as written:
         written.write_table(TABLE)
-    ends = list(boundaries(tmp_path / "a.arrow", 2))
     data = (tmp_path / "a.arrow").read_bytes()
     with (tmp_path / "a.arrow").open("rb") as file:
-        size = message_at(file, ends[0]).packed
+        _, batch = ipc.read_message(file), ipc.read_message(file)
+        size = batch.body.size
     sizes = data.replace(struct.pack("<q", size), struct.pack("<q", 1 << 60))
     assert sizes != data
     (end,) = read(write(tmp_path / "b.arrow", sizes))
     assert "it is damaged or was cut short" in end.reason
 
 
-@pytest.mark.parametrize("new", [ipc.new_stream, ipc.new_file])
-@pytest.mark.parametrize("is_shared", [False, True])
-def test_rows_that_take_much_memory_for_few_bytes_are_not_read(tmp_path, monkeypatch, new, is_shared):
-    monkeypatch.setattr(parquet, "MAX_RECORD_BYTES", 1 << 20)
-    column = pa.array(["x" * 20_000_000])
-    large = pa.table({"id": ["a"], "text": column.dictionary_encode() if is_shared else column})
-    packed = ipc.IpcWriteOptions(compression="zstd")
-    with new(str(tmp_path / "a.arrow"), large.schema, options=packed) as file:
-        if not is_shared:
-            file.write_table(pa.table({"id": ["b"], "text": ["small"]}))
-        file.write_table(large)
-    del column, large
-    assert peak_of(tmp_path / "a.arrow", max_record_bytes=1000) < 1_000_000
-    *records, end = read(tmp_path / "a.arrow", max_record_bytes=1000)
-    assert texts(records) == ([] if is_shared else [("b", "small")])
-    assert "rows take 20,00" in end.reason
-
-
-def as_often(data: bytes, places: range) -> bytes:
-    """A flatbuffer in which all elements of a vector are the one that lies last."""
-    last = max(place + struct.unpack_from("<I", data, place)[0] for place in places)
-    changed = bytearray(data)
-    for place in places:
-        struct.pack_into("<I", changed, place, last - place)
-    return bytes(changed)
-
-
-def with_copies(data: bytes, begin: int, field: int, *, is_footer: bool = False) -> bytes:
-    """A schema whose fields (1) or notes (2) are the one that lies last. begin: of its message or footer."""
-    header = arrow_sizes._Table.of(data[begin:])
-    schema = header.table(1 if is_footer else 2)
-    return data[:begin] + as_often(data[begin:], schema.vector(field, 4))
-
-
-LONG = "x" * 100_000  # the first one lies last
-COPIED = {
-    1: pa.schema([(LONG, pa.null()), *((f"c{number}", pa.null()) for number in range(1000))]),
-    2: pa.schema([("text", pa.string())], {LONG: "", **{str(number): "" for number in range(1000)}}),
-}
-
-
-@pytest.mark.parametrize("field", [1, 2])
-@pytest.mark.parametrize("kind", ["stream", "file", "parquet"])
-def test_parts_of_a_schema_that_are_meant_often_are_counted_as_often(tmp_path, monkeypatch, field, kind):
-    """Of 140 kB pyarrow made 2.4 GB, of a Parquet file of 190 kB twice as many."""
-    schema, path = COPIED[field], str(tmp_path / "a.arrow")
-    if kind == "stream":
-        with ipc.new_stream(path, schema):
-            pass
-        whole = (tmp_path / "a.arrow").read_bytes()
-        data = with_copies(whole, 8, field)
-    elif kind == "file":
-        with ipc.new_file(path, schema):
-            pass
-        whole = (tmp_path / "a.arrow").read_bytes()
-        size = int.from_bytes(whole[-10:-6], "little")
-        data = with_copies(whole, len(whole) - 10 - size, field, is_footer=True)
-    else:
-        with pq.ParquetWriter(path, TABLE.schema, store_schema=False) as written:
-            written.write_table(TABLE)
-            serial = with_copies(schema.serialize().to_pybytes(), 8, field)
-            written.add_key_value_metadata({"ARROW:schema": b64encode(serial).decode()})
-        data = (tmp_path / "a.arrow").read_bytes()
-    write(tmp_path / "b.arrow", data)
-    for module, name in ((ipc, "open_stream"), (ipc, "open_file"), (pq, "ParquetFile")):
-        monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("it was read"))
-    (end,) = read(tmp_path / "b.arrow")
-    assert "its schema or notes have more than 131,072 parts" in end.reason
-
-
-@pytest.mark.parametrize("new", [ipc.new_stream, ipc.new_file])
-def test_rows_that_are_packed_as_arrow_0_17_did_are_counted(tmp_path, monkeypatch, new):
-    """Of 61 kB pyarrow made 2 GB."""
-    monkeypatch.setattr(parquet, "MAX_RECORD_BYTES", 1 << 20)
-    options = ipc.IpcWriteOptions(compression="zstd", metadata_version=ipc.MetadataVersion.V4)
-    large = pa.record_batch({"id": ["a"], "text": ["x" * 20_000_000]})
-    with new(str(tmp_path / "a.arrow"), large.schema, options=options) as written:
-        written.write_batch(large, custom_metadata={"ARROW:experimental_compression": "zstd"})
-    data = bytearray((tmp_path / "a.arrow").read_bytes())
-    begin = first_message(io.BytesIO(data)) if new is ipc.new_file else 0
-    with (tmp_path / "a.arrow").open("rb") as file:
-        begin = message_at(file, begin).end + 8
-    batch = arrow_sizes._Table.of(bytes(data[begin:])).table(2)
-    (fields,) = struct.unpack_from("<i", batch.data, batch.begin)
-    place = begin + batch.begin - fields + 4 + 2 * 3
-    data[place : place + 2] = bytes(2)  # the note alone says that it is compressed
-    write(tmp_path / "b.arrow", bytes(data))
-    assert peak_of(tmp_path / "b.arrow", max_record_bytes=1000) < 1_000_000
-    (end,) = read(tmp_path / "b.arrow", max_record_bytes=1000)
-    assert "rows take 20,00" in end.reason
-
-
-def test_a_size_below_zero_hides_no_others(tmp_path):
-    packed = ipc.IpcWriteOptions(compression="zstd")
-    with ipc.new_file(str(tmp_path / "a.arrow"), TABLE.schema, options=packed) as written:
-        written.write_table(pa.table({"id": ["a"], "text": ["x" * 100_000]}))
-    with (tmp_path / "a.arrow").open("rb") as file:
-        (place,) = blocks(file)[1]
-        unpacked = message_at(file, place).unpacked
-    data = (tmp_path / "a.arrow").read_bytes()
-    offsets = struct.pack("<q", 8)  # bytes of the two offsets of a column
-    assert data.count(offsets + b"\x28\xb5\x2f\xfd") + data.count(offsets) >= 1
-    below = data.replace(struct.pack("<q", 100_000), struct.pack("<q", -100_000))
-    with (write(tmp_path / "b.arrow", below)).open("rb") as file:
-        assert unpacked - 100_000 <= message_at(file, place).unpacked < unpacked
-
-
-def test_messages_of_before_arrow_0_15_are_refused_as_their_sizes_are_not_known(tmp_path):
+def test_files_of_before_arrow_0_15_are_read(tmp_path):
     old = ipc.IpcWriteOptions(use_legacy_format=True)
     with ipc.new_file(str(tmp_path / "a.arrow"), TABLE.schema, options=old) as written:
         written.write_table(TABLE)
-    assert ipc.open_file(str(tmp_path / "a.arrow")).read_all() == TABLE
-    (end,) = read(tmp_path / "a.arrow")
-    assert "a message has another head than those of Arrow" in end.reason
+    assert texts(read(tmp_path / "a.arrow")) == EXPECTED
 
 
-def test_batches_that_overlap_are_not_read_again_and_again(tmp_path):
-    large = pa.table({"id": ["a"], "text": ["x" * 100_000]})
-    with ipc.new_file(str(tmp_path / "a.arrow"), large.schema) as written:
-        written.write_table(large)
-        for _ in range(20):
-            written.write_table(pa.table({"id": ["b"], "text": ["y"]}))
-    data = bytearray((tmp_path / "a.arrow").read_bytes())
-    with (tmp_path / "a.arrow").open("rb") as file:
-        begins = blocks(file)[1]
-    at = [data.rindex(struct.pack("<q", begin), len(data) - 2_000) for begin in begins]
-    for each in at:
-        data[each : each + 24] = data[at[0] : at[0] + 24]
-    *records, end = read(write(tmp_path / "b.arrow", bytes(data)))
-    assert (len(records), end.reason.endswith("(its batches overlap)")) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("listed", "given"), [([0, 1], 14), ([0, 2], 14), ([1, 2], 14), ([], 0), ([0, 0, 2], 7)]
-)
 @pytest.mark.parametrize("compression", [None, "zstd"])
-def test_batches_that_a_footer_leaves_out_or_lists_twice_are_told(tmp_path, listed, given, compression):
-    """Their documents were lost, or read twice, without a word."""
-    with ipc.new_file(
-        str(tmp_path / "a.arrow"), TABLE.schema, options=ipc.IpcWriteOptions(compression=compression)
-    ) as written:
-        written.write_table(TABLE[:21], max_chunksize=7)
-    data = bytearray((tmp_path / "a.arrow").read_bytes())
-    with (tmp_path / "a.arrow").open("rb") as file:
-        first, *_ = blocks(file)[1]
-    begin = data.rindex(struct.pack("<q", first))
-    entries = [data[place : place + 24] for place in range(begin, begin + 72, 24)]
-    data[begin - 4 : begin] = struct.pack("<i", len(listed))
-    data[begin : begin + 24 * len(listed)] = b"".join(entries[number] for number in listed)
-    *records, end = read(write(tmp_path / "b.arrow", bytes(data)))
-    assert (len(records), isinstance(end, SourceReject)) == (given, not given)
-    said = "its batches overlap" if listed == [0, 0, 2] else f"leaves out {3 - len(listed)} of its batches"
-    assert end.reason.endswith(f"{said})")
+@pytest.mark.parametrize("listed", [0, 14])
+def test_batches_that_a_footer_leaves_out_are_told(tmp_path, listed, compression):
+    """Their documents were lost without a word."""
+    parts = list[tuple[bytes, bytes]]()  # up to the footer, and that
+    for rows in (21, listed):
+        how = ipc.IpcWriteOptions(compression=compression)
+        with ipc.new_file(str(tmp_path / "a.arrow"), TABLE.schema, options=how) as written:
+            written.write_table(TABLE[:rows], max_chunksize=7)
+        data = (tmp_path / "a.arrow").read_bytes()
+        begin = len(data) - 10 - int.from_bytes(data[-10:-6], "little")
+        parts.append((data[:begin], data[begin:]))
+    *records, end = read(write(tmp_path / "b.arrow", parts[0][0] + parts[1][1]))
+    assert texts(records) == EXPECTED[:21]
+    assert f"(it has 3 batches, its footer counts {listed // 7})" in end.reason
 
 
 @pytest.mark.parametrize("padding", [2, 58])
-def test_the_first_message_of_a_file_is_behind_zero_bytes(padding):
-    """Some writers align it to 64 bytes."""
-    assert first_message(io.BytesIO(b"ARROW1" + bytes(padding) + b"\xff" * 4)) == 6 + padding
-
-
-@pytest.mark.parametrize("new", [ipc.new_stream, ipc.new_file])
-@pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
-def test_sizes_of_messages_are_those_that_pyarrow_finds(tmp_path, new, compression):
-    path, sizes = tmp_path / "a.arrow", []
-    shared = TABLE.set_column(1, "text", TABLE["text"].dictionary_encode())
-    with new(str(path), shared.schema, options=ipc.IpcWriteOptions(compression=compression)) as file:
-        file.write_table(shared, max_chunksize=7)
-    with path.open("rb") as file:
-        places = [*chain(*blocks(file))] if new is ipc.new_file else list(boundaries(path))[:-1]
-        for place in places:
-            found = message_at(file, place)
-            file.seek(place)
-            message = ipc.read_message(file)
-            assert (found.has_rows, found.packed) == (message.type == "record batch", message.body.size)
-            assert compression or found.unpacked == found.packed
-            sizes.append(found.unpacked)
-    assert len(sizes) >= 8
-    assert sizes[0] > sum(len(text) for _, text in EXPECTED)  # the dictionary
+@pytest.mark.parametrize("has_mark", [True, False])
+def test_what_writers_leave_between_batches_and_their_ends_is_passed_over(tmp_path, padding, has_mark):
+    """Some align the first message to 64 bytes, and some write no mark behind the last one."""
+    as_stream(str(tmp_path / "a.arrow"))
+    as_file(str(tmp_path / "b.arrow"))
+    stream, file = (tmp_path / "a.arrow").read_bytes(), (tmp_path / "b.arrow").read_bytes()
+    footer = file[len(file) - 10 - int.from_bytes(file[-10:-6], "little") :]
+    whole = (
+        b"ARROW1" + bytes(padding) + stream.removesuffix(b"" if has_mark else b"\xff" * 4 + bytes(4)) + footer
+    )
+    assert texts(read(write(tmp_path / "c.arrow", whole))) == EXPECTED
 
 
 def tar(mode):

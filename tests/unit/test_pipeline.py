@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from simhbase.corpus.reading import extracted
-from simhbase.corpus.record import Chunk, InputOptions, Raw, Record, size_of
-from simhbase.corpus.sources import CHUNK_RECORDS
+from simhbase.corpus.record import CHUNK_RECORDS, Chunk, InputOptions, Raw, Record, size_of
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.pipeline import JOINED_BYTES, Batch, joined
 

@@ -22,8 +22,8 @@ import zstandard
 
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import LeftOut, files_left_out
-from simhbase.corpus.record import InputOptions, Record, Reject, SourceReject
-from simhbase.corpus.sources import CHUNK_BYTES, CHUNK_RECORDS, MANY_LINES, Sources
+from simhbase.corpus.record import CHUNK_BYTES, CHUNK_RECORDS, InputOptions, Record, Reject, SourceReject
+from simhbase.corpus.sources import MANY_LINES, Sources
 from simhbase.errors import UsageError
 from simhbase.text import packing
 from tests.reading import json_lines, read, rejects, texts, write

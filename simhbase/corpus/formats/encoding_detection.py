@@ -60,16 +60,16 @@ class DetectedEncoding:
     """The encoding of one source, by its texts in order, which it converts to UTF-8.
 
     Nothing is guessed for a source that has shown UTF-8, and nothing from a few letters: texts that are not
-    UTF-8 stay as they are, and are rejected. note: gets what was found, if it is not UTF-8.
+    UTF-8 stay as they are, and are rejected. note: gets what was found, if it is not UTF-8. is_gb18030: None
+    until that is decided.
     """
 
     note: Callable[[str], None]
-    _is_gb18030: bool = False
-    _is_decided: bool = False
+    is_gb18030: bool | None = None
 
     def decide(self, texts: Iterable[bytes]) -> None:
         """Decide by the texts that come next, if they show the encoding."""
-        if self._is_decided:
+        if self.is_gb18030 is not None:
             return
         characters = common = others = 0
         are_utf8 = True
@@ -81,14 +81,15 @@ class DetectedEncoding:
                 characters += 0 if _is_plausible(text, data) else in_utf8
                 are_utf8 = are_utf8 and in_utf8 > 0
         is_utf8 = characters >= _CERTAIN_CHARACTERS
-        self._is_gb18030 = not (is_utf8 or are_utf8) and common >= others + _MARGIN
-        self._is_decided = is_utf8 or self._is_gb18030
-        if self._is_gb18030:
+        if is_utf8:
+            self.is_gb18030 = False
+        elif not are_utf8 and common >= others + _MARGIN:
+            self.is_gb18030 = True
             self.note("GB18030, not UTF-8")
 
     def converted(self, data: bytes) -> bytes:
         """A text in UTF-8, unchanged if it cannot be decoded with certainty."""
-        if not self._is_gb18030 or data.isascii():
+        if not self.is_gb18030 or data.isascii():
             return data
         text = _in_gb18030(data)
         is_short = 0 < _characters_of_utf8(data) < _CERTAIN_CHARACTERS  # also in UTF-8, which may be chance
@@ -102,16 +103,16 @@ class DetectedEncoding:
                 continue
             following: list[bytes | TooLong] = []
             damage = None
-            if not self._is_decided:
+            if self.is_gb18030 is None:
                 if _characters_of_utf8(line) < _CERTAIN_CHARACTERS or _is_plausible(_in_gb18030(line), line):
                     damage = _take(lines, following)
                 self.decide(each for each in (line, *following) if isinstance(each, bytes))
-                self._is_decided = True
+                self.is_gb18030 = bool(self.is_gb18030)
             for each in (line, *following):
                 yield self.converted(each) if isinstance(each, bytes) else each
             if damage:
                 raise damage
-            if not self._is_gb18030:  # nothing is converted any more
+            if not self.is_gb18030:  # nothing is converted any more
                 yield from lines
 
 

@@ -1,78 +1,79 @@
-"""Raw records of Parquet and Arrow files (also Feather), which are read by column."""
+"""Raw records of Parquet and Arrow files (also Feather), which are read by column.
+
+pyarrow has no limits of memory and time: files are read in a process that has some
+(`process/far_reading.py`), by many rows at a time, and by fewer where these are damaged or take too much
+memory.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import EACCES, EFBIG
-from functools import partial
 from io import SEEK_END, RawIOBase
-from itertools import islice, repeat
-from typing import Any, BinaryIO, Literal
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from simhbase.corpus.fields import listed, with_field
-from simhbase.corpus.formats.arrow_sizes import (
-    Message,
-    blocks,
-    first_message,
-    message_at,
-    require_small_footer,
-)
 from simhbase.corpus.formats.encoding_detection import DetectedEncoding
-from simhbase.corpus.formats.parquet_sizes import (
-    Chunk,
-    Page,
-    chunks,
-    pages,
-    shared_bytes,
-    small_footer,
-)
-from simhbase.corpus.formats.row_sizes import MOST_ROWS, PART_BYTES, dictionary_bytes, parts, row_sizes
 from simhbase.corpus.formats.rows import distinct_names
 from simhbase.corpus.outputs.files import json_line
 from simhbase.corpus.record import (
     ID_HINT,
-    MAX_RECORD_BYTES,
     TAG_HINT,
     VALUE_HINT,
+    Chunk,
     InputOptions,
     Raw,
     Reject,
     Source,
     SourceReject,
     TooLong,
+    chunked,
     too_long,
 )
 from simhbase.errors import BadInput
 from simhbase.model.ids import IDS_ARE, id_of
+from simhbase.process.machine import share_of_memory
+
+if TYPE_CHECKING:
+    from simhbase.process.workers import Bounds
 
 MAGIC, ARROW_MAGIC, _ENCRYPTED = b"PAR1", b"ARROW1", b"PARE"
 _ARROW_STREAM = b"\xff\xff\xff\xff"  # as data sets of Hugging Face
 MAGIC_BYTES = 16  # texts may begin with a magic word; bytes that they do not contain follow in a file
 BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do not contain
 _END_OF_STREAM = _ARROW_STREAM + bytes(4)
-FEW_ROWS = 16  # read at once where not all sizes are known
-BATCH_BYTES = 128 << 20  # of the pages that the rows of a batch are in, and of their copies of shared values
-MOST_RATIO = 100  # of bytes in memory to bytes in the file; texts have 3 to 20
-# Of bytes of all rows to bytes of the file, as rows may share values without limit. zstd reaches 32,000.
-# Beyond MOST_RATIO rows have at most MOST_SHARED bytes: to read and fingerprint them takes a minute of
-# processor time, and 87 GB of a file of 2.7 MB would take twenty.
+_LENGTH_BYTES = 4  # of a footer's length, before the last magic word
+_PARQUET_END = _LENGTH_BYTES + len(MAGIC)
+_MOST_PADDING, _ARROW_ALIGNMENT = 1 << 10, 8  # bytes: writers align the first message to 8, or 64
+_FEWER = 32  # times as few rows are read at a time after a failure
+_ROWS = 1024  # read at a time: a power of _FEWER
+BATCH_BYTES = 128 << 20  # of rows that are read at a time, by the sizes that the file states
+# Bytes of all rows that any file may give, however small it is: they may share values without limit. A larger
+# one may give MOST_RATIO times its bytes (texts have 3 to 20), or MOST_SHARED_RATIO times (zstd reaches
+# 32,000) up to MOST_SHARED: to read and fingerprint these takes a minute of processor time, and 87 GB of a
+# file of 2.7 MB would take twenty.
+MOST_BYTES = 256 << 20
+MOST_RATIO = 100
 MOST_SHARED_RATIO = 1 << 15
 MOST_SHARED = 4 << 30
-_ROW_BYTES, _VALUE_BYTES = 64, 8  # at least, of each row, and of each value
-# A batch takes time however few rows it has, and counts as so many bytes. Its dictionaries are checked again
-# for each, which takes a part of the time that rows of their size take.
-_BATCH_BYTES, _DICTIONARY_SHARE = 1 << 12, 32
-_LENGTHS_BYTES = 8  # of the two lengths of a text, where these are deltas
+_ROW_BYTES = 64  # at least, of each row
 _SHARED = (
     "its rows share values, and those so far have {:,} bytes; {:,} are allowed for so few bytes of a file. "
     "Read a larger part with a larger max_record_bytes, or export the rows as JSON lines"
 )
 _MOST_OF_VALUE = 1 << 16  # bytes of an id, a tag or a value to choose by: many rows may share one
+_MOST_OF_SCHEMA = 16 << 20  # bytes, of one that is given to other processes
+FOOTER_BYTES = 64 << 20  # of Parquet, that Spark reads
 BUFFER_BYTES = 1 << 20  # read buffer of a column; without it, a whole row group's column is read at once
+# Of processor time, for a file, and more for each of its MiB: a second gives some 100 MB of texts.
+_SECONDS, _SECONDS_PER_MIB = 10.0, 3.0
+_MEMORY, _MEMORY_RATIO = 1 << 30, 8  # bytes for any file, and times its bytes
 
 
 def is_columnar(head: bytes) -> bool:
@@ -81,197 +82,130 @@ def is_columnar(head: bytes) -> bool:
     return bool(is_named) or head.startswith(_ARROW_STREAM)
 
 
-def _most_bytes(options: InputOptions) -> int:
-    """Bytes of rows that any file may have, however small it is."""
-    return FEW_ROWS * max(options.max_record_bytes, MAX_RECORD_BYTES)
-
-
 def _most_of_all(size: int, options: InputOptions) -> int:
     """Bytes that all rows of a file of this size may have."""
-    shared = min(MOST_SHARED_RATIO * size, MOST_SHARED)
-    return max(_most_bytes(options), shared, MOST_RATIO * size)
+    few = max(MOST_BYTES, 16 * options.max_record_bytes)
+    return max(few, min(MOST_SHARED_RATIO * size, MOST_SHARED), MOST_RATIO * size)
 
 
-def _opened(file: RawIOBase, options: InputOptions) -> _Parquet | _ArrowFile:
+def _opened(file: RawIOBase) -> _Parquet | _Arrow:
     """A reader of the file. Raises as pyarrow."""
-    from pyarrow.parquet import ParquetFile
-
-    most_bytes = _most_bytes(options)
     head = file.read(MAGIC_BYTES) or b""
     file.seek(0)
     if head.startswith(_ENCRYPTED):
         raise OSError(EACCES, "it is encrypted, and no keys are read")
-    if not head.startswith(MAGIC):
-        return _ArrowFile(file, most_bytes, is_stream=head.startswith(_ARROW_STREAM))
-    footer = small_footer(file)
-    opened = partial(
-        ParquetFile, file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
-    )
-    table = opened()
-    leaves = [table.schema.column(number) for number in range(len(table.schema))]
-    # A row may have any number of texts in lists, which share memory as dictionaries only.
-    texts = [leaf.path for leaf in leaves if leaf.max_repetition_level and leaf.physical_type == "BYTE_ARRAY"]
-    if texts and options.whole_rows:
-        file.seek(0)
-        table = opened(read_dictionary=texts)
-    columns = [(leaf.path, leaf.max_repetition_level == 0) for leaf in leaves]
-    return _Parquet(file, table, chunks(file, footer, columns, table.num_row_groups), most_bytes)
+    return _Parquet(file) if head.startswith(MAGIC) else _Arrow(file, head.startswith(_ARROW_STREAM))
 
 
-@dataclass(frozen=True, slots=True)
 class _Parquet:
-    """A Parquet file, a reader of it, and where the columns of its groups are. most_bytes: of a page in
-    memory, unless it is large in the file, too."""
+    """A Parquet file. Raises as pyarrow."""
 
-    file: RawIOBase
-    table: Any
-    chunks: list[list[Chunk]]
-    most_bytes: int
+    def __init__(self, file: RawIOBase) -> None:
+        from pyarrow.parquet import ParquetFile
 
-    @property
-    def schema_arrow(self) -> Any:
-        return self.table.schema_arrow
+        self._size = file.seek(0, SEEK_END)
+        self._table: Any = ParquetFile(
+            file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
+        )
+        self.schema: Any = self._table.schema_arrow
 
-    def batches(self, columns: list[str] | None) -> Iterator[Any]:
-        """The rows of these columns (None: all). Raises as pyarrow, after every readable row, and OSError if
-        they are not all that the footer counts: pyarrow reads of a group the rows that it tells."""
-        given = 0
-        for group in range(self.table.num_row_groups):
-            for batch in self._batches_of(group, columns):
+    def batches(self, columns: list[str] | None, begin: int, at_once: int) -> Iterator[Any]:
+        """The rows of these columns (None: all) from row `begin` on, at most `at_once` at a time. Raises as
+        pyarrow, after every readable row, and OSError if the rows are not all that the footer counts: pyarrow
+        reads of a group the rows that it tells."""
+        footer, given = self._table.metadata, 0
+        _require_places(footer, self._size, None if columns is None else {*columns})
+        for group in range(footer.num_row_groups):
+            passed = min(max(begin - given, 0), footer.row_group(group).num_rows)
+            given += passed
+            for batch in self._group(group, columns, passed, at_once):
                 yield batch
                 given += batch.num_rows
-        _require_all(given, self.table.metadata)
+        _require_all(given, footer)
 
-    def _batches_of(self, group: int, columns: list[str] | None) -> Iterator[Any]:
+    def _group(self, group: int, columns: list[str] | None, begin: int, at_once: int) -> Iterator[Any]:
         from pyarrow import ArrowException
 
-        read = [
-            (number, chunk)
-            for number, chunk in enumerate(self.chunks[group])
-            if columns is None or any(f"{chunk.column}.".startswith(f"{each}.") for each in columns)
-        ]
-        size = self._batch_rows(group, read)
-        rows = 0
+        told = self._table.metadata.row_group(group)
+        if begin == told.num_rows > 0:
+            return
+        rows, given = _rows_at_once(told.total_byte_size, told.num_rows, at_once), begin
         try:
-            for batch in self._read(group, columns, read, size):
+            for batch in self._rest(group, columns, rows, given):
                 yield _sound(batch)
-                rows += batch.num_rows
+                given += batch.num_rows
+        except MemoryError:
+            raise
         except (ArrowException, OSError):  # some rows of the batch may be readable
-            rest = self._read(group, columns, read, 1)
-            yield from map(_sound, islice(rest, rows, None))
+            yield from map(_sound, self._rest(group, columns, 1, given))
 
-    def _read(
-        self, group: int, columns: list[str] | None, read: Sequence[tuple[int, Chunk]], size: int
-    ) -> Iterator[Any]:
-        """Batches of so many rows. Checks the pages of files on the web as they are read. Raises OSError for
-        those that take too much memory."""
-        later = [
-            _LaterPages(chunk, self._pages(group, number, chunk), self.most_bytes)
-            for number, chunk in read
-            if self._is_looked_at_later(chunk)
-        ]
-        batches = self.table.iter_batches(size, [group], columns, use_threads=False)
-        given = 0
-        while True:
-            for each in later:
-                each.look(given + size)
-            batch = next(batches, None)
-            if batch is None:
-                return
-            given += batch.num_rows
-            yield batch
-
-    def _is_looked_at_later(self, chunk: Chunk) -> bool:
-        """True for a column of a file on the web, which would be fetched twice; not with lists, as one row
-        may have all of their values."""
-        return chunk.is_flat and not _is_local(self.file)
-
-    def _batch_rows(self, group: int, columns: Sequence[tuple[int, Chunk]]) -> int:
-        """How many rows are read at once. Raises OSError for pages that take too much memory."""
-        read = [self._first_pages(group, number, chunk) for number, chunk in columns]
-        shared = sum(page.unpacked for each in read for page in each if page.is_dictionary)
-        rows = MOST_ROWS if _is_local(self.file) else FEW_ROWS
-        # A large page is unpacked whole, however few of its rows are read.
-        most = max(BATCH_BYTES, 2 * sum(most_bytes(each, 1) for each in read))
-        while rows > 1 and sum(most_bytes(each, rows) for each in read) > most:
-            rows //= 2
-        return rows_at_once(shared, rows)
-
-    def _first_pages(self, group: int, number: int, chunk: Chunk) -> list[Page]:
-        """All pages of a column, or the first one if the others are looked at later. Raises OSError for those
-        that take too much memory."""
-        found = self._pages(group, number, chunk)
-        some = list(islice(found, 1) if self._is_looked_at_later(chunk) else found)
-        if not chunk.is_flat:  # one row may have all of its values
-            packed, unpacked = sum(page.packed for page in some), sum(map(_held, some))
-            what = f"{_values_of(chunk)}, which are in lists,"
-            require_plausible(what, packed, unpacked, self.most_bytes)
-        return some
-
-    def _pages(self, group: int, number: int, chunk: Chunk) -> Iterator[Page]:
-        """The pages of a column, each with what its texts take in memory. Raises OSError for one that takes
-        too much, and for more that have to be unpacked for this than the rows of any file may have."""
-        what, packed, unpacked = _values_of(chunk), 0, 0
-        for page in pages(self.file, chunk):
-            require_plausible(what, page.packed, page.unpacked, self.most_bytes)
-            if page.deltas is None:
-                yield page
-                continue
-            with_lengths = page.unpacked + _LENGTHS_BYTES * page.values  # those of a page are held at once
-            require_plausible(what, page.packed, with_lengths, self.most_bytes)
-            whole = page._replace(unpacked=with_lengths + self._shared_bytes(group, number, page))
-            require_plausible(what, page.packed, whole.unpacked, self.most_bytes)
-            packed, unpacked = packed + page.packed, unpacked + whole.unpacked
-            require_plausible(what, packed, unpacked, MOST_SHARED)
-            yield whole
-
-    def _shared_bytes(self, group: int, number: int, page: Page) -> int:
-        from pyarrow import decompress
-
-        column = self.table.schema.column(number)
-        levels = (column.max_repetition_level > 0) + (column.max_definition_level > 0)
-        codec = self.table.metadata.row_group(group).column(number).compression
-        return shared_bytes(self.file, page, codec, levels, partial(decompress, asbytes=True))
+    def _rest(self, group: int, columns: list[str] | None, rows: int, given: int) -> Iterator[Any]:
+        """The rows of a group behind those given, by so many."""
+        for batch in self._table.iter_batches(rows, [group], columns, use_threads=False):
+            if given < batch.num_rows:
+                yield batch.slice(given)
+            given = max(given - batch.num_rows, 0)
 
 
-@dataclass
-class _LaterPages:
-    """The pages of a column that are looked at just before their rows are read. rows: that they have;
-    most_bytes: of those of a batch in memory."""
-
-    chunk: Chunk
-    pages: Iterator[Page]
-    most_bytes: int
-    rows: int = 0
-
-    def look(self, rows: int) -> None:
-        """Check the pages of the first `rows` rows, and the next page. Raises OSError if they take too much
-        memory together."""
-        packed = unpacked = 0
-        while self.rows <= rows and (page := next(self.pages, None)):
-            packed, unpacked = packed + page.packed, unpacked + page.unpacked
-            require_plausible(_values_of(self.chunk), packed, unpacked, self.most_bytes)
-            self.rows += 0 if page.is_dictionary else page.rows
+def _rows_at_once(size: int, rows: int, at_once: int) -> int:
+    """How many rows to read at a time, of so many that state to have this size in memory together."""
+    while at_once > 1 and at_once * size > BATCH_BYTES * max(rows, 1):
+        at_once //= _FEWER
+    return at_once
 
 
-def _values_of(chunk: Chunk) -> str:
-    return f"values of column {chunk.column}"
+def footer_of(file: RawIOBase) -> bytes:
+    """A Parquet file that has no rows, and the footer of this one. Empty for a file that is none, or is
+    encrypted. Raises BadInput for a footer that is too long."""
+    if file.read(len(MAGIC)) != MAGIC:
+        return b""
+    end = max(file.seek(0, SEEK_END) - _PARQUET_END, 0)
+    file.seek(end)
+    size = int.from_bytes(_whole(file, _LENGTH_BYTES), "little")
+    if size > min(FOOTER_BYTES, end):
+        raise BadInput(f"its footer has {size:,} bytes, at most {FOOTER_BYTES:,} are read")
+    file.seek(end - size)
+    return MAGIC + _whole(file, size + _PARQUET_END)
 
 
-def require_all_rows(file: RawIOBase) -> None:
-    """Raise BadInput for a Parquet file of which a reader that takes its footer at its word leaves out rows,
-    or reads some twice; for one that is none, or is encrypted, nothing is raised."""
+def _whole(file: RawIOBase, size: int) -> bytes:
+    """So many bytes, or the rest of the file."""
+    parts = list[bytes]()
+    while size > 0 and (part := file.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def require_all_rows(file: RawIOBase, size: int) -> Iterator[None]:
+    """Raise BadInput for a footer by which a reader leaves out rows, or reads some twice. file: the footer,
+    as of `footer_of`; size: of the file that it is of."""
     from pyarrow import ArrowException
+    from pyarrow.parquet import read_metadata
 
-    is_parquet = file.read(len(MAGIC)) == MAGIC
-    file.seek(0)
     try:
-        if is_parquet and isinstance(opened := _opened(file, InputOptions()), _Parquet):
-            footer = opened.table.metadata
-            groups = range(footer.num_row_groups)
-            _require_all(sum(footer.row_group(group).num_rows for group in groups), footer)
+        footer = read_metadata(file)
+        _require_places(footer, size, None)
+        _require_all(sum(footer.row_group(group).num_rows for group in range(footer.num_row_groups)), footer)
     except (ArrowException, OSError) as error:
         raise BadInput(f"it cannot be read ({_brief(error)})") from error
+    yield from ()
+
+
+def _require_places(footer: Any, size: int, columns: Set[str] | None) -> None:
+    """Raise OSError if the same places in a file of this size are listed for several columns: these would be
+    read again and again, or twice, and others not at all. columns: that are read, None for all."""
+    begins, total = set[int](), 0
+    names = [footer.schema.column(number).path.split(".")[0] for number in range(footer.num_columns)]
+    read = [number for number, name in enumerate(names) if columns is None or name in columns]
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        for column in map(group.column, read):
+            if column.total_compressed_size > 0:
+                begin = min(filter(None, (column.dictionary_page_offset, column.data_page_offset)), default=0)
+                total += column.total_compressed_size
+                if begin in begins or total > size:
+                    raise OSError("its columns overlap")
+                begins.add(begin)
 
 
 def _require_all(given: int, footer: Any) -> None:
@@ -279,140 +213,65 @@ def _require_all(given: int, footer: Any) -> None:
         raise OSError(f"its groups have {given:,} rows, its footer counts {footer.num_rows:,}")
 
 
-def _held(page: Page) -> int:
-    """Bytes in memory, at least, of the values of a page: few bytes of a page may repeat one."""
-    return max(page.unpacked, 0 if page.is_dictionary else _VALUE_BYTES * page.values)
+class _Arrow:
+    """An Arrow stream, or a file, which is a stream between a magic word and a footer. Raises as pyarrow."""
 
-
-def most_bytes(column: Sequence[Page], rows: int) -> int:
-    """Bytes in memory, at most, of the pages that hold this many adjacent rows."""
-    data = [page for page in column if not page.is_dictionary]
-    most = first = within = held = 0  # within: rows between the first page and the last
-    for last, page in enumerate(data):
-        held += page.unpacked
-        within += data[last - 1].rows if last - 1 > first else 0
-        while first < last and within > rows - 2:
-            held -= data[first].unpacked
-            first += 1
-            within -= data[first].rows if first < last else 0
-        most = max(most, held)
-    return most
-
-
-def _is_local(file: RawIOBase) -> bool:
-    try:
-        return file.fileno() >= 0
-    except OSError:
-        return False
-
-
-def require_plausible(what: str, packed: int, unpacked: int, most: int) -> None:
-    """Raise OSError for what takes more bytes of memory at once than that, and only a few in the file."""
-    if unpacked > most and unpacked > MOST_RATIO * packed:
-        raise OSError(
-            EFBIG,
-            f"{what} take {unpacked:,} bytes of memory at once, {most:,} are allowed for so few bytes of a "
-            f"file ({packed:,}): 16 times max_record_bytes",
-        )
-
-
-def rows_at_once(shared: int, rows: int) -> int:
-    """Rows to read at once: `rows`, or fewer if each may copy shared values of `shared` bytes."""
-    return max(1, min(rows, BATCH_BYTES // max(shared, 1)))
-
-
-class _ArrowFile:
-    """An Arrow file or stream, read like Parquet, batch by batch."""
-
-    def __init__(self, file: RawIOBase, most_bytes: int, *, is_stream: bool) -> None:
+    def __init__(self, file: RawIOBase, is_stream: bool) -> None:
         from pyarrow import ipc
 
-        self._file = file
-        self._most_bytes = most_bytes
-        if is_stream:
-            message_at(file, 0)  # refuses a schema that would take much memory
-        else:
-            require_small_footer(file)
-        file.seek(0)
-        self._reader: Any = ipc.open_stream(file) if is_stream else ipc.open_file(file)
-        self._is_stream = is_stream
-        self._looked_at, begin = 0, file.tell()  # bytes
-        self._file_bytes = file.seek(0, SEEK_END)
-        # Of a file: where what was not looked at begins, and the batches before it that are not listed.
-        self._passed, self._unlisted = 0 if is_stream else first_message(file), 0
-        file.seek(begin)
-        self.schema_arrow = self._reader.schema
+        self._listed = None if is_stream else ipc.open_file(file).num_record_batches  # in the footer
+        self._stream = _Part(file, 0, file.seek(0, SEEK_END)) if is_stream else _within(file)
+        self._reader: Any = ipc.open_stream(self._stream)
+        self.schema: Any = self._reader.schema
 
-    def batches(self, _columns: list[str] | None) -> Iterator[Any]:
-        """Batches of the file, with all columns. Raises as pyarrow, also for a stream that has no end, and
-        for a file with other batches than its footer lists."""
-        return self._of_stream() if self._is_stream else self._of_file()
-
-    def _of_stream(self) -> Iterator[Any]:
-        while True:
-            self._require_plausible_stream()
-            try:
-                batch = self._reader.read_next_batch()
-            except StopIteration:
-                self._require_end()
-                return
-            yield _sound(batch)
-
-    def _of_file(self) -> Iterator[Any]:
-        for number, place in enumerate(self._places()):
-            if place < self._passed:
-                raise OSError("its batches overlap")
-            self._pass_to(place)
-            if message := self._require_plausible(place):
-                self._passed = message.end
-            yield _sound(self._reader.get_batch(number))
-        self._pass_to(self._file_bytes)
-        if self._unlisted:
-            raise OSError(f"its footer leaves out {self._unlisted:,} of its batches")
-
-    def _pass_to(self, place: int) -> None:
-        """Count the batches up to a place, as far as messages follow each other."""
-        with suppress(OSError):  # no message: the footer begins here
-            while self._passed < place and (message := message_at(self._file, self._passed)):
-                self._unlisted += message.has_rows
-                self._passed = message.end
-        self._passed = max(self._passed, place)
-
-    def _places(self) -> list[int]:
-        """Where the batches of a file begin. Raises OSError for dictionaries that take too much memory, and
-        for a footer that pyarrow reads otherwise."""
-        dictionaries, places = blocks(self._file)
-        if len(places) != self._reader.num_record_batches:
-            raise OSError("its footer tells otherwise where its batches are")
-        for place in dictionaries:
-            self._require_plausible(place)
-        return places
-
-    def _require_plausible(self, place: int) -> Message | None:
-        """Raise OSError if the message there takes too much memory, or if messages overlap."""
-        message = message_at(self._file, place)
-        if message:
-            require_plausible("rows", message.packed, message.unpacked, self._most_bytes)
-            self._looked_at += message.end - place
-            if self._looked_at > self._file_bytes:  # they would be read again and again
-                raise OSError("its batches overlap")
-        return message
-
-    def _require_plausible_stream(self) -> None:
-        """Check all messages up to the next one with rows. Raises as `_require_plausible`."""
-        begin = place = self._file.tell()
-        while (message := self._require_plausible(place)) and not message.has_rows:
-            place = message.end
-        self._file.seek(begin)
-
-    def _require_end(self) -> None:
-        """Raise OSError if a stream ends without its mark, or if something follows it."""
-        end = self._file.tell()
-        self._file.seek(max(end - len(_END_OF_STREAM), 0))
-        if self._file.read(len(_END_OF_STREAM)) != _END_OF_STREAM:
+    def batches(self, _columns: list[str] | None, begin: int, _at_once: int) -> Iterator[Any]:
+        """All batches, with all columns, from row `begin` on. Raises as pyarrow, and OSError for a stream
+        that has no end, and a file with other batches than its footer counts."""
+        given = 0
+        for batch in self._reader:
+            if begin < batch.num_rows:
+                yield _sound(batch).slice(begin)
+            begin = max(begin - batch.num_rows, 0)
+            given += 1
+        if self._listed is None and self._stream.last_bytes(len(_END_OF_STREAM)) != _END_OF_STREAM:
             raise OSError("it was cut short: it has no mark of its end")
-        if self._file.read(1):
+        if self._stream.read(1):
             raise OSError("more data follows its end, as of several files that were joined")
+        if self._listed not in (None, given):
+            raise OSError(f"it has {given:,} batches, its footer counts {self._listed:,}")
+
+
+class _Part(RawIOBase):
+    """A part of a file, read from its beginning to its end."""
+
+    def __init__(self, file: RawIOBase, begin: int, end: int) -> None:
+        self._file, self._place, self._end = file, begin, end
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        left = max(self._end - self._place, 0)
+        self._file.seek(self._place)
+        data = _whole(self._file, left if size < 0 else min(size, left))
+        self._place += len(data)
+        return data
+
+    def last_bytes(self, size: int) -> bytes:
+        """So many of those that were read last."""
+        self._file.seek(max(self._place - size, 0))
+        return _whole(self._file, size)
+
+
+def _within(file: RawIOBase) -> _Part:
+    """The stream in an Arrow file, which begins behind the magic word and zero bytes."""
+    file.seek(len(ARROW_MAGIC))
+    padding = file.read(_MOST_PADDING) or b""
+    begin = len(ARROW_MAGIC) + len(padding) - len(padding.lstrip(b"\0"))
+    end = file.seek(0, SEEK_END) - len(ARROW_MAGIC) - _LENGTH_BYTES
+    file.seek(end)
+    size = int.from_bytes(file.read(_LENGTH_BYTES) or b"", "little")
+    return _Part(file, begin - begin % _ARROW_ALIGNMENT, end - size)
 
 
 def _sound(batch: Any) -> Any:
@@ -438,59 +297,126 @@ def _require_sound(array: Any) -> None:
         array.validate(full=True)
 
 
-def parquet_records(
-    source: Source, file: RawIOBase, options: InputOptions, note: Callable[[str], None]
-) -> Iterator[Raw | Reject]:
-    """All rows of a seekable Parquet file; a reject at the end if it is damaged. note: gets what was decided
-    about its texts.
+def bounds_of(size: int) -> Bounds:
+    """What reading a file of so many bytes may take. All of its rows may be in one batch."""
+    from simhbase.process.workers import Bounds  # takes time to load
 
-    Rows are numbered from 1, like lines. Memory is bounded by pages and BATCH_BYTES, the bytes of all
-    rows by those of the file.
-    """
+    memory = min(_MEMORY + _MEMORY_RATIO * size, share_of_memory(1))
+    return Bounds(_SECONDS, memory, _SECONDS_PER_MIB)
+
+
+def load_pyarrow() -> None:
+    """Prepare a process for reading tables: its memory is limited afterwards."""
+    os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # others reserve more than they use
+    with suppress(ImportError):  # told where a table is read
+        from pyarrow import compute, ipc, parquet  # noqa: F401  # they take memory of their own
+
+
+class Progress(NamedTuple):
+    """What was given of a table: rows, and their bytes. is_gb18030: of its texts, as of DetectedEncoding;
+    at_once: rows that are read at a time from here on."""
+
+    rows: int = 0
+    bytes: int = 0
+    is_gb18030: bool | None = None
+    at_once: int = _ROWS
+
+    def with_fewer(self) -> Progress | None:
+        """The same, by fewer rows at a time, as these took too much memory; None if it is one."""
+        return None if self.at_once == 1 else self._replace(at_once=self.at_once // _FEWER)
+
+
+class TablePart(NamedTuple):
+    """Rows of a table, notes about their texts, and what was given with them."""
+
+    items: Chunk
+    notes: list[str]
+    progress: Progress
+
+
+BEGIN = Progress()
+
+
+def table_parts(
+    file: RawIOBase, source: Source, options: InputOptions, progress: Progress = BEGIN
+) -> Iterator[TablePart]:
+    """All further rows of a seekable Parquet or Arrow file; a reject at the end if it is damaged. Rows are
+    numbered from 1, like lines. Raises MemoryError: fewer at a time may be readable."""
+    notes = list[str]()
+    detected = DetectedEncoding(
+        lambda found: notes.append(f"{source.name}: its texts are {found}"), progress.is_gb18030
+    )
+    rows = _records(file, source, options, progress, detected, notes.append)
+    # The last attempt gives each row before the one that ends it.
+    for chunk in ([row] for row in rows) if progress.at_once == 1 else chunked(rows):
+        size = sum(map(_size_of, chunk))
+        progress = Progress(
+            progress.rows + len(chunk), progress.bytes + size, detected.is_gb18030, progress.at_once
+        )
+        yield TablePart(chunk, notes, progress)
+        notes.clear()
+
+
+def _records(
+    file: RawIOBase,
+    source: Source,
+    options: InputOptions,
+    progress: Progress,
+    detected: DetectedEncoding,
+    note: Callable[[str], None],
+) -> Iterator[Raw | Reject]:
     try:
         from pyarrow import ArrowException
     except ImportError:
         reason = "Parquet is read by pyarrow, which is not installed: pip install 'simhbase[parquet]'"
         yield SourceReject(source.name, None, None, reason)
         return
-    row, read = 0, 0
-    detected = DetectedEncoding(lambda found: note(f"{source.name}: its texts are {found}"))
+    row, read = progress.rows, progress.bytes
     try:
         most = _most_of_all(file.seek(0, SEEK_END), options)
         file.seek(0)
-        table = _opened(file, options)
-        columns = _Columns.of(table.schema_arrow, options)
+        table = _opened(file)
+        columns = _Columns.of(table.schema, options)
         names = None if options.whole_rows else columns.names
         content = columns.content.type
-        if options.encoding != "auto" and _is_text(content) and not _is_binary(content):
+        if options.encoding != "auto" and _is_text(content) and not _is_binary(content) and not row:
             note(f"{source.name}: its texts are UTF-8, as its schema says: encoding has no effect")
-        for batch in table.batches(names):
-            read += _BATCH_BYTES + dictionary_bytes(batch.columns) // _DICTIONARY_SHARE
-            for part in parts(batch):
-                if read > most:
-                    raise OSError(EFBIG, _SHARED.format(read, most))
-                measured, given = columns.bytes_of(part, options), 0
-                for item in columns.records(source, row, part, options, detected):
-                    given += _row_size(item)
+        for batch in table.batches(names, row, progress.at_once):
+            at_once = _rows_at_once(batch.get_total_buffer_size(), batch.num_rows, progress.at_once)
+            for begin in range(0, batch.num_rows, at_once):
+                for item in columns.records(source, row, batch.slice(begin, at_once), options, detected):
+                    if read > most:
+                        raise OSError(EFBIG, _SHARED.format(read, most))
+                    read += _size_of(item)
+                    row += 1
                     yield item
-                # Of rows that are rejected for their length only the first one is known.
-                read += _ROW_BYTES * part.num_rows + max(measured, given)
-                row += part.num_rows
     except BadInput as error:
         yield SourceReject(source.name, None, None, str(error))
+    except MemoryError:  # of pyarrow, it is an ArrowException, too
+        raise
     except (ArrowException, OSError, UnicodeDecodeError) as error:  # the last: of names of columns
         said = error.strerror if isinstance(error, OSError) else None  # from the system or a server
         if row:
             reason = f"it is damaged, and cannot be read from this row on ({_brief(error)})"
-            yield Reject(source.name, row + 1, None, f"it cannot be read further: {said}" if said else reason)
         else:
             reason = f"it is damaged or was cut short: it cannot be read ({_brief(error)})"
-            yield SourceReject(source.name, None, None, f"it cannot be read: {said}" if said else reason)
+        yield unreadable_from(row, source, said) if said else _ended(row, source, reason)
 
 
-def _row_size(item: Raw | Reject) -> int:
+def unreadable_from(row: int, source: Source, reason: str) -> Reject:
+    """The reject of a file that is not damaged, of which so many rows were read."""
+    return _ended(row, source, f"it cannot be read{' further' if row else ''}: {reason}")
+
+
+def _ended(row: int, source: Source, reason: str) -> Reject:
+    if row:
+        return Reject(source.name, row + 1, None, reason)
+    return SourceReject(source.name, None, None, reason)
+
+
+def _size_of(item: Raw | Reject) -> int:
     """Bytes of a row, whose text is also in its JSON line."""
-    return max(len(item.data), len(item.row or b"")) if isinstance(item, Raw) else 0
+    return _ROW_BYTES + (max(len(item.data), len(item.row or b"")) if isinstance(item, Raw) else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -602,12 +528,6 @@ class _Columns:
     def names(self) -> list[str]:
         return sorted({each.name for each in (self.id, self.content, self.value, *self.tags) if each})
 
-    def bytes_of(self, batch: Any, options: InputOptions) -> int:
-        """Bytes of what is read of a batch's rows."""
-        chosen = (self.id, self.content, self.value, *self.tags)
-        read = batch.columns if options.whole_rows else [each.array(batch) for each in chosen if each]
-        return int(row_sizes(read, batch.num_rows).sum())
-
     def records(
         self, source: Source, row: int, batch: Any, options: InputOptions, detected: DetectedEncoding
     ) -> Iterator[Raw | Reject]:
@@ -625,10 +545,7 @@ class _Columns:
         if is_found:
             detected.decide(text for text in texts if isinstance(text, bytes) and text)
             texts = [detected.converted(text) if isinstance(text, bytes) else text for text in texts]
-        others = self._sizes_of_others(batch) if options.whole_rows else [0] * batch.num_rows
-        # A row larger than a part is alone in it.
-        is_read = options.whole_rows and max(others, default=0) <= max(PART_BYTES, options.max_record_bytes)
-        lines = self._lines(batch, texts, encoding, options) if is_read else nothing
+        lines = self._lines(batch, texts, encoding, options) if options.whole_rows else nothing
         columns = zip(ids, texts, values, lines, strict=True)
         for line, ((given, text, value, whole), tagged) in enumerate(
             zip(columns, tags, strict=False), row + 1
@@ -645,20 +562,10 @@ class _Columns:
                 yield Reject(source.name, line, row_id, f"column {self.content.name!r} is null, not a text")
             elif isinstance(text, TooLong):
                 yield Reject(source.name, line, row_id, too_long(text.bytes, options))
-            elif (size := others[line - row - 1]) > options.max_record_bytes:
-                yield Reject(source.name, line, row_id, too_long(size, options))
+            elif len(whole or b"") - len(text) > options.max_record_bytes:
+                yield Reject(source.name, line, row_id, too_long(len(whole or b""), options))
             else:
                 yield Raw(source.name, line, row_id, text, value, holds, encoding, tagged, row=whole)
-
-    def _sizes_of_others(self, batch: Any) -> list[int]:
-        """Bytes of the columns of each row that are read for output files only."""
-        columns = [
-            column
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-            if name != self.content.name
-        ]
-        sizes: list[int] = row_sizes(columns, batch.num_rows).tolist()
-        return sizes
 
     def _lines(
         self, batch: Any, texts: list[bytes | TooLong | None], encoding: str | None, options: InputOptions
@@ -709,18 +616,19 @@ def json_values(array: Any) -> list[Any]:
     return values if is_json else [_json_value(value) for value in values]
 
 
-def column_types(file: BinaryIO) -> dict[str, Any]:
+def column_types(file: RawIOBase) -> Iterator[dict[str, Any]]:
     """Column names of a Parquet file as in rows, with the Arrow types that their values can be converted back
-    to; binary becomes text. Empty for a damaged file, and one whose footer is refused."""
+    to; binary becomes text. Empty for a damaged file, and one with a very large schema."""
     from pyarrow import ArrowException
     from pyarrow.parquet import read_schema
 
     try:
-        small_footer(file)  # refuses what would take much memory
         schema = read_schema(file)
+        is_small = schema.serialize().size <= _MOST_OF_SCHEMA
     except (ArrowException, OSError):
-        return {}
-    return dict(zip(distinct_names(schema.names), map(_of_texts, schema.types), strict=True))
+        is_small = False
+    if is_small:
+        yield dict(zip(distinct_names(schema.names), map(_of_texts, schema.types), strict=True))
 
 
 def _of_texts(kind: Any) -> Any:
