@@ -21,7 +21,6 @@ from simhbase.cli.options import (
 )
 from simhbase.cli.output import Output, results_option
 from simhbase.cli.queries import answer, documents_as_queries, names_of
-from simhbase.corpus.names import STDIN
 from simhbase.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def match(
     finds nearly all texts with a similarity of at least 0.65, which are then compared exactly. Fingerprints
     are held in memory, texts and ids in temporary files.
     """
-    from simhbase.deduplication.match import Corpus
+    from simhbase.deduplication.match import Corpus, require_pipes_once
     from simhbase.drawers.memory_index import Limits
     from simhbase.jobs.answers import AnsweredQueries
     from simhbase.jobs.lookups import answers_to
@@ -81,8 +80,7 @@ def match(
         raise UsageError("counts queries of files: leave it out", parameter="by_source")
     searched = with_console(replace(inputs, paths=against), prints_results=False, prints_rejects=False)
     replace(inputs, paths=[*inputs.paths, *against]).require_outputs()
-    if [*against, *inputs.paths].count(STDIN) > 1:
-        raise UsageError("standard input can only be read once: give the queries or the documents as files")
+    require_pipes_once([*against, *inputs.paths])
     if is_itself := inputs.are_those_of(searched):
         inputs = inputs.named_as(searched)
     are_fingerprints = bool(fingerprints) or inputs.options.fingerprint_field is not None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cached_property
 from itertools import starmap
@@ -16,7 +19,9 @@ import numpy as np
 
 from simhbase.corpus.given import GivenRows
 from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.names import STDIN
 from simhbase.corpus.outputs.trim import text_only, without_content
+from simhbase.corpus.paths import local_path
 from simhbase.corpus.reading import read_each
 from simhbase.corpus.record import Record
 from simhbase.corpus.rejects import Rejects
@@ -175,6 +180,26 @@ class Corpus:
         return zip(hits.query.tolist(), zip(matches, hits.document.tolist(), strict=True), strict=True)
 
 
+def require_pipes_once(paths: Sequence[str]) -> None:
+    """Raise UsageError for a pipe that is named twice, by whatever names: it would be empty, or waited for,
+    when it is read again."""
+    pipes = list(filter(None, map(_pipe, paths)))
+    if len(set(pipes)) < len(pipes):
+        raise UsageError(
+            "standard input or a pipe can only be read once: give the queries or the documents as files"
+        )
+
+
+def _pipe(given: str) -> tuple[int, int] | str | None:
+    """What is the same for all names of a pipe; None for what can be read again."""
+    with suppress(OSError, ValueError, AttributeError):  # standard input may be closed, or no file
+        path = sys.stdin.fileno() if given == STDIN else local_path(given)
+        status = None if path is None else os.stat(path)  # noqa: PTH116  # also of a number
+        if status is not None and not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            return status.st_dev, status.st_ino
+    return STDIN if given == STDIN else None
+
+
 def match(
     queries: Inputs | str | Path | Sequence[str | Path] | Documents | None = None,
     against: Inputs | str | Path | Sequence[str | Path] | Documents = (),
@@ -214,6 +239,7 @@ def match(
     asked, searched = (
         given.with_fields(id_field, text_field) for given in (Inputs.of(queries, texts), Inputs.of(against))
     )
+    require_pipes_once([*searched.paths, *asked.paths])
     replace(searched, rejects=asked.rejects).check_outputs()
     asked.require_outputs()
     return _answers(asked, searched, profile, min_similarity, limits)

@@ -1,6 +1,7 @@
 """`simhbase find --against`: queries looked up among the documents of files."""
 
 import json
+import os
 import random
 
 import pytest
@@ -8,7 +9,16 @@ import pytest
 import simhbase
 from simhbase.errors import UsageError
 from tests import reference
-from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
+from tests.command_line import (
+    documents,
+    fingerprints,
+    read_lines,
+    result,
+    run,
+    run_alone,
+    texts,
+    write_lines,
+)
 
 PLAIN = (
     "--set",
@@ -199,6 +209,30 @@ def test_what_does_not_go_together_ends_with_usage(tmp_path, corpus, options, na
     assert (done.returncode, done.stdout) == (2, b""), done.stderr.decode()
     assert named in done.stderr.decode()
     assert corpus.stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("against", "asked"),
+    [
+        ("-", "/dev/stdin"),
+        ("/dev/fd/0", "-"),
+        ("/dev/stdin", "/dev/stdin"),
+        ("pipe", "pipe"),
+        ("pipe", "./pipe"),
+    ],
+)
+def test_a_pipe_is_not_read_twice_by_whatever_names(tmp_path, corpus, against, asked):
+    """The second time it was empty, and so was the answer; or it was waited for without an end."""
+    os.mkfifo(tmp_path / "pipe")
+    done = run_alone("match", "--against", against, asked, cwd=tmp_path, stdin=corpus.read_bytes())
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"a pipe can only be read once" in done.stderr
+
+
+def test_a_pipe_is_not_matched_with_itself_in_python(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="a pipe can only be read once"):
+        simhbase.match(tmp_path / "pipe", f"{tmp_path}/./pipe")
 
 
 def test_a_store_has_its_profile(tmp_path, corpus):
