@@ -53,6 +53,17 @@ def test_the_command_does_not_run_in_the_working_folder(tmp_path, monkeypatch):
     assert (tmp_path / "work" / "log").read_text() == f"{tmp_path}/work\n"
 
 
+def test_folders_of_its_variables_may_be_named_from_the_working_folder(tmp_path, monkeypatch):
+    """Where its configuration is not found, HBase takes the servers of this machine."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "conf").mkdir()
+    monkeypatch.setenv("HBASE_CONF_DIR", "conf")
+    (tmp_path / "work").mkdir()
+    with closing(tools(tmp_path / "work", "os.environ['HBASE_CONF_DIR'] + '\\nsimhbase: true'")) as found:
+        found.files("trying")
+    assert (tmp_path / "work" / "log").read_text() == f"{tmp_path}/conf\n"
+
+
 def test_a_path_is_no_further_word_or_tool(tmp_path):
     """A folder whose name has a line break was followed by a tool of its choice."""
     with closing(tools(tmp_path, "f'{line!r}\\nsimhbase: true'")) as found:

@@ -22,6 +22,8 @@ from threading import Thread
 from simhbase.errors import StoreFailed, UsageError
 
 VARIABLE, HOME = "SIMHBASE_HBASE_COMMAND", "HBASE_HOME"
+# Folders that are named to HBase's command, maybe from the current one, where it does not run.
+_FOLDERS = (HOME, "HBASE_CONF_DIR", "HADOOP_HOME", "HADOOP_CONF_DIR")
 LEAST_VERSION, TRIED_VERSION = (2, 2), 2  # BulkLoadHFilesTool is new in 2.2; 3 has not been tried
 # Most of the time is startup: Java's optimizing compiler would double it.
 _JAVA_OPTIONS, _COMPILED_QUICKLY = "JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -Djruby.compile.mode=OFF"
@@ -169,6 +171,7 @@ class Tools:
         if self._process is not None:
             return
         said = os.environ.get(_JAVA_OPTIONS, "")
+        folders = {name: os.path.abspath(path) for name in _FOLDERS if (path := os.environ.get(name))}  # noqa: PTH100
         try:
             self._process = process = subprocess.Popen(
                 [*self.command, "org.jruby.Main", "--disable-gems", "-e", _SCRIPT],
@@ -179,7 +182,7 @@ class Tools:
                 errors="replace",
                 # Not where strangers may have put a .jrubyrc, which says where Ruby looks for its own code.
                 cwd=self.log.parent,
-                env={**os.environ, _JAVA_OPTIONS: f"{_COMPILED_QUICKLY} {said}".strip()},
+                env={**os.environ, **folders, _JAVA_OPTIONS: f"{_COMPILED_QUICKLY} {said}".strip()},
                 start_new_session=True,  # so that Ctrl-C only reaches us, and we can stop all of it
             )
         except OSError as error:
