@@ -17,6 +17,7 @@ import click
 
 from simhbase.cli.consent import Consent, yes_option
 from simhbase.cli.options import (
+    STANDARD_OUTPUT_NAMES,
     Decorator,
     Function,
     converted,
@@ -190,7 +191,7 @@ class _OutputPath(click.Path):
         from simhbase.process.plain_files import STANDARD_OUTPUT
 
         path = super().convert(value, param, ctx)
-        if path == Path("/dev/stdout"):  # writing it as a file would replace it
+        if str(path) in STANDARD_OUTPUT_NAMES:
             path = STANDARD_OUTPUT
         if path == STANDARD_OUTPUT and param and ctx:
             ctx.meta[TAKEN] = param.opts[-1]

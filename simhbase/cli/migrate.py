@@ -14,7 +14,15 @@ from simhbase.admin.salvage import Loss
 from simhbase.admin.salvage import salvage as rescue
 from simhbase.cli.consent import Consent, consent_options
 from simhbase.cli.inputs import DONE_WITH_REJECTS
-from simhbase.cli.options import command, converted, option, profile_options, seconds, store_option
+from simhbase.cli.options import (
+    WrittenFile,
+    command,
+    converted,
+    option,
+    profile_options,
+    seconds,
+    store_option,
+)
 from simhbase.cli.output import Output, json_option, message
 from simhbase.corpus.outputs.files import OutputFile, files_in_place
 from simhbase.errors import UsageError
@@ -48,7 +56,7 @@ Examples:
 @option(
     "--salvage FILE",
     "Copy what can be read of a damaged --store, and list here what is lost.",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=WrittenFile(dir_okay=False, path_type=Path),
 )
 @consent_options()
 @json_option

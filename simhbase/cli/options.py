@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DEFAULT_STORE = "rocksdb:simhbase.db"
 STORE_VARIABLE = "SIMHBASE_STORE"
 BASE = "fingerprint_base"
+# Writing them as files would replace what output goes to.
+STANDARD_OUTPUT_NAMES = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 _NEARLY_EQUAL = 0.92  # names with a letter more or less, or two exchanged
 
 _THOUSANDS = re.compile("[0-9]{1,3}(,[0-9]{3})+")
@@ -94,6 +96,16 @@ class Group(click.Group):
 
 
 command = partial(click.command, cls=Command)
+
+
+class WrittenFile(click.Path):
+    """A file to write, and not standard output, which has the summary."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        if str(path) in STANDARD_OUTPUT_NAMES:
+            self.fail("standard output has the summary: give a file", param, ctx)
+        return path
 
 
 class FiniteRange(click.FloatRange):
@@ -275,7 +287,7 @@ def profile_options(function: Function) -> Function:
 profile_file_option = option(
     "--profile-file FILE",
     "Write the profile here, for --profile.",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=WrittenFile(dir_okay=False, path_type=Path),
 )
 
 

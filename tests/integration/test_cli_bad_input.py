@@ -402,13 +402,14 @@ def test_an_output_that_no_run_reads_may_lie_beside_inputs(tmp_path, output):
         assert len((tmp_path / output).read_text().splitlines()) == 1
 
 
-def test_dev_stdout_is_standard_output_also_where_that_is_a_file(tmp_path):
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_dev_stdout_is_standard_output_also_where_that_is_a_file(tmp_path, name):
     documents(tmp_path / "a.jsonl", [GOOD])
     with (tmp_path / "out.jsonl").open("wb") as out:
         out.write(b"before\n")
         out.flush()
         done = subprocess.run(
-            [*COMMAND, "dedup", "a.jsonl", "--unique", "/dev/stdout"],
+            [*COMMAND, "dedup", "a.jsonl", "--unique", name],
             cwd=tmp_path,
             env=environment(),
             stdout=out,
@@ -418,6 +419,25 @@ def test_dev_stdout_is_standard_output_also_where_that_is_a_file(tmp_path):
     assert done.returncode == 0, done.stderr
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
     assert (tmp_path / "out.jsonl").read_text().startswith("before\n")
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("tables", "describe", *STORE, "--profile-file"),
+        ("calibrate", "a.jsonl", "--profile-file"),
+        ("migrate", *STORE, "--to", "rocksdb:to.db", "--salvage"),
+    ],
+)
+def test_a_file_beside_the_summary_is_not_standard_output(tmp_path, command, name):
+    documents(tmp_path / "a.jsonl", [GOOD])
+    run("load", *STORE, "a.jsonl", cwd=tmp_path)
+    before = sorted(tmp_path.iterdir())
+    done = run_alone(*command, name, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"standard output has the summary" in done.stderr
+    assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.parametrize("command", [("load", *STORE), ("dedup",), ("fingerprint",)])
