@@ -107,6 +107,25 @@ def test_objects_of_all_columns_have_a_limited_number_of_fields(tmp_path):
     assert parquet.read_schema(path).field("c").type == arrow.int8()
 
 
+@pytest.mark.parametrize("inside", [lambda each: each, lambda each: {"inner": [each]}])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_list_of_objects_that_lack_most_fields_is_text(tmp_path, inside, order):
+    """Each of them had all fields of one: 450 kB took 2 GB."""
+    path, empty, few = tmp_path / "unique.parquet", [{}] * 8_000, [{"a": n} for n in range(3_000)]
+    values = [{"many": inside([{f"{n}": 1 for n in range(240)}]), "few": few}, {"many": inside(empty)}][
+        ::order
+    ]
+    tracemalloc.start()
+    with OutputFile(path, form=parquet_form(path, dict)) as file:
+        file.write(map(orjson.dumps, values))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 30_000_000
+    table = parquet.read_table(path).to_pydict()
+    assert list(map(orjson.loads, table["many"])) == [each["many"] for each in values]
+    assert few in table["few"]
+
+
 def test_columns_of_nulls_count_for_the_size_of_a_group_of_rows(tmp_path, monkeypatch):
     """They have no bytes, and arrays all the same: 64 MB of lines with a thousand took 2 GB."""
     monkeypatch.setattr("simhbase.corpus.outputs.parquet.GROUP_BYTES", 1 << 20)

@@ -35,6 +35,9 @@ MOST_COLUMNS = 1_000
 # Fields within objects of all columns, of which each document with such an object has all in Arrow: columns
 # with more are written as JSON.
 MOST_FIELDS = 250
+# Fields that Arrow has in lists of objects, missing ones too, beside a multiple of the values there: lists
+# with more are written as JSON.
+MOST_IN_LISTS, SPARSEST = 1 << 20, 8
 MOST_LEVELS = 16  # of nesting; deeper values are written as JSON
 _MADE_OF = b"simhbase.lines"
 _MANY_BRACKETS = 500  # a line with more may be nested too deeply for Python
@@ -148,6 +151,41 @@ def _fields(kind: Any) -> int:
     return own + sum(_fields(kind.field(number).type) for number in range(kind.num_fields))
 
 
+def _is_sparse(values: Iterable[Any], kind: Any) -> bool:
+    """True if lists within values have far more fields as this type than values."""
+    if not _fields(kind):
+        return False
+    most, inner = MOST_IN_LISTS, list(values)
+    while inner:
+        inner = [
+            below
+            for each in inner
+            if isinstance(each, list | dict)
+            for below in (each.values() if isinstance(each, dict) else each)
+        ]
+        most += SPARSEST * len(inner)
+    return _in_lists(values, kind, most) > most
+
+
+def _in_lists(values: Iterable[Any], kind: Any, most: int) -> int:
+    """Number of fields of all objects in lists, as far as it is at most `most`."""
+    from pyarrow import types
+
+    if not _fields(kind):
+        return 0
+    if types.is_struct(kind):
+        objects, found = [each for each in values if isinstance(each, dict)], 0
+        for field in kind.fields:
+            if found <= most and types.is_nested(field.type):
+                there = (each[field.name] for each in objects if field.name in each)
+                found += _in_lists(there, field.type, most - found)
+        return found
+    below = kind.item_type if types.is_map(kind) else kind.value_type
+    items = [item for each in values if isinstance(each, list) for item in each]
+    found = len(items) * _fields(below)
+    return found if found > most else found + _in_lists(items, below, most - found)
+
+
 def _type_of(values: list[Any]) -> Any:
     """The common type of JSON values, None if there is none."""
     import pyarrow as arrow
@@ -157,7 +195,7 @@ def _type_of(values: list[Any]) -> Any:
         return None
     try:
         # An array would have all fields for each value.
-        if nested and _fields(arrow.infer_type(nested)) > MOST_FIELDS:
+        if nested and (_fields(each := arrow.infer_type(nested)) > MOST_FIELDS or _is_sparse(nested, each)):
             return None
         kind = arrow.array(values).type
     except (arrow.ArrowException, OverflowError, UnicodeEncodeError):
@@ -261,6 +299,8 @@ def _array(values: list[Any], kind: Any) -> Any:
         texts = (None if value is None else cell(value).encode(errors="backslashreplace") for value in values)
         values = [None if text is None else text.decode() for text in texts]
         return arrow.array(values, arrow.string())
+    if _is_sparse(values, kind):
+        return None
     try:
         is_plain = not types.is_nested(kind) and not isinstance(kind, arrow.BaseExtensionType)
         given = values if is_plain else [_given(value, kind) for value in values]
