@@ -434,6 +434,19 @@ def test_a_file_matched_with_itself_by_another_name_leaves_out_each_own_row(tmp_
         assert [len(answer.lookup.matches) for answer in answers] == [1, 0, 1]
 
 
+def test_an_iterator_is_not_matched_with_itself() -> None:
+    """Where both read it, one document of many was answered."""
+    documents = [("a", BUDGET), ("b", BRIDGE), ("c", NEAR)]
+    for once in (iter(documents), (each for each in documents), map(tuple, documents)):
+        inputs = simhbase.Inputs(rows=once)
+        for queries, against in ((once, once), (inputs, simhbase.Inputs(rows=once)), (inputs, once)):
+            with pytest.raises(UsageError, match=r"^against: an iterator can only be read once: give a list"):
+                simhbase.match(queries, against)
+        with pytest.raises(UsageError, match="can only be read once"):
+            simhbase.match(texts=once, against=once)
+        assert len(list(simhbase.match(once, documents))) == len(documents)
+
+
 def test_ids_of_queries_and_matches_keep_their_type() -> None:
     code = UUID(int=7)
     corpus = [{"id": code, "text": BUDGET}, {"id": "1", "text": BRIDGE}, {"id": 2, "text": NEAR}]
