@@ -17,6 +17,7 @@
 
 use crate::hash::{fmix64, GOLDEN};
 use crate::keyed::Key;
+use crate::table::{fetch, with_room};
 
 pub const SHORTEST: usize = 3;
 const LONGEST: usize = 34;
@@ -278,7 +279,7 @@ impl Set {
                 *slot = self.key.slot(tag(state)) as usize & mask;
             }
             if table.len() > SMALL {
-                slots.iter().for_each(|&slot| prefetch(table, slot & mask));
+                slots.iter().for_each(|&slot| fetch(table, slot & mask));
             }
             for ((is_new, &slot), &state) in is_new.iter_mut().zip(&slots).zip(block) {
                 *is_new = take(table, slot, tag(state));
@@ -311,11 +312,12 @@ impl Set {
         // takes long to fill another one.
         let in_the_end = (self.used * ahead / 2 * 3).next_power_of_two();
         self.size *= if self.size < 4 * SMALL { 4 } else { (in_the_end / self.size).clamp(2, 8) };
-        self.slots.clear();
+        self.slots = Vec::new(); // before another one is made
+        self.slots = with_room(self.size);
         self.slots.resize(self.size, FREE);
         for block in states.chunks(BLOCK) {
             let slot = |state| self.key.slot(state) as usize & (self.size - 1);
-            block.iter().for_each(|&state| prefetch(&self.slots, slot(state)));
+            block.iter().for_each(|&state| fetch(&self.slots, slot(state)));
             for &state in block {
                 take(&mut self.slots, slot(state), state);
             }
@@ -340,16 +342,6 @@ fn take(table: &mut [u64], mut slot: usize, tag: u64) -> bool {
 #[inline(always)]
 fn tag(state: u64) -> u64 {
     state + (state == FREE) as u64
-}
-
-#[inline(always)]
-fn prefetch(table: &[u64], slot: usize) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch has no effect on memory; the slot lies in the table.
-    unsafe {
-        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        _mm_prefetch(table.as_ptr().add(slot).cast(), _MM_HINT_T0);
-    }
 }
 
 #[cfg(test)]
