@@ -236,6 +236,9 @@ def match(
         is_all = limit is None and name == "drawer_limit"
         if not is_all and (not isinstance(limit, int) or limit < 1):
             raise UsageError(f"must be a whole number from 1 on, not {limit!r}", parameter=name)
+    asked, searched = (
+        given.with_fields(id_field, text_field) for given in (Inputs.of(queries, texts), Inputs.of(against))
+    )
     searched_rows, asked_rows = (
         given.rows if isinstance(given, Inputs) else given for given in (against, queries)
     )
@@ -243,9 +246,6 @@ def match(
         raise UsageError(
             "an iterator can only be read once: give a list of its documents", parameter="against"
         )
-    asked, searched = (
-        given.with_fields(id_field, text_field) for given in (Inputs.of(queries, texts), Inputs.of(against))
-    )
     require_pipes_once([*searched.paths, *asked.paths])
     replace(searched, rejects=asked.rejects).check_outputs()
     asked.require_outputs()
