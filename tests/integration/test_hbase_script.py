@@ -229,6 +229,7 @@ def test_the_shell_runs_no_settings_of_the_current_folder(hbase: Instance, tmp_p
     assert ("a stranger" in done.stdout, "the one given" in done.stdout) == (False, True), done.stderr
 
 
+@pytest.mark.full
 def test_properties_hold_until_the_next_down(tmp_path: Path) -> None:
     instance = Instance(tmp_path)
     setting = "hbase.thrift.server.socket.read.timeout=2345"
