@@ -444,7 +444,7 @@ def test_an_iterator_is_not_matched_with_itself() -> None:
                 simhbase.match(queries, against)
         with pytest.raises(UsageError, match="can only be read once"):
             simhbase.match(texts=once, against=once)
-        assert len(list(simhbase.match(once, documents))) == len(documents)
+    assert len(list(simhbase.match(iter(documents), documents))) == len(documents)
 
 
 def test_ids_of_queries_and_matches_keep_their_type() -> None:
