@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,12 +12,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from simhbase.admin.stats import _estimated
+import simhbase
+from simhbase.admin import Administrator
+from simhbase.admin.stats import _estimated, documents_in
 from simhbase.cli.output import _for_people
 from simhbase.drawers.scheme import Scheme
 from simhbase.model.values import Size
 from simhbase.profile.profile import Profile
 from simhbase.stores.hbase.scans import Page, Scans
+from tests.command_line import texts
 
 DOCUMENTS = 100_845
 SCHEME: Scheme = Profile(verify=False).index_scheme
@@ -103,3 +107,22 @@ def test_an_estimate_has_no_digits_that_mean_nothing(
     value: int, ranges: dict[str, tuple[int, int]], shown: str
 ) -> None:
     assert _for_people({"n": value, "estimates": ("n",), "ranges": ranges}) == {"n": shown}
+
+
+def test_documents_that_are_added_and_deleted_hide_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RocksDB counts what is left of each as one document less: of any store about 0 were told, and a service
+    grouped it."""
+    monkeypatch.setattr("simhbase.admin.stats.SAMPLED", 200)
+    url, some = f"rocksdb:{tmp_path}/store", texts(400)
+    simhbase.open(url, create="default").close()
+    for number in range(2):
+        with simhbase.open(url, access="write") as index:
+            index.add([simhbase.Document(f"stays/{each}", text) for each, text in enumerate(some)])
+            gone = [f"gone/{number}/{each}" for each in range(400)]
+            index.add(map(simhbase.Document, gone, some))
+            index.delete(gone)
+    with simhbase.open(url, access="read") as index:
+        assert documents_in(index) == pytest.approx(400, rel=0.2)
+        assert Administrator(index).stats().documents == pytest.approx(400, rel=0.2)
