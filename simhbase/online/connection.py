@@ -22,7 +22,8 @@ PIPELINED = 16  # requests that wait for the answer to another one of their conn
 SLOWEST = 1024  # bytes of an answer that a client has to read in a second
 # Of a body, and one more for each so many bytes. What arrives at once is parsed at once, and each takes a
 # microsecond: of one byte each, one connection would hold the event loop for seconds.
-CHUNKS, CHUNK_BYTES = 1 << 10, 1 << 9
+MOST_CHUNKS, CHUNK_BYTES = 1 << 10, 1 << 9
+READ_AT_ONCE = 1 << 16  # bytes behind which a connection waits for its next turn
 _TOO_LARGE = "The headers are too large."
 
 
@@ -91,6 +92,14 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._unread_bytes > self._limits.header_bytes and not self.transport.is_closing():
             self.send_400_response(_TOO_LARGE)
+        if len(data) >= READ_AT_ONCE and not self.transport.is_closing():
+            # uvloop would read 8 MB of this connection in a turn, and then as much of the next one.
+            self.transport.pause_reading()
+            self.loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if not (self.flow.read_paused or self.transport.is_closing()):
+            self.transport.resume_reading()
 
     def on_url(self, url: bytes) -> None:
         self._count(len(url))
@@ -122,7 +131,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_chunk_header(self) -> None:
         self._chunks += 1
-        if self._chunks > CHUNKS + self._body_bytes // CHUNK_BYTES:
+        if self._chunks > MOST_CHUNKS + self._body_bytes // CHUNK_BYTES:
             raise _Refused("The body has too many small chunks.")
 
     def on_body(self, body: bytes) -> None:

@@ -170,3 +170,46 @@ def test_a_client_of_ipv6_is_its_network() -> None:
     assert client_of("2001:db9::1") == client_of("2001:db9::ffff:2") != client_of("2001:db9:0:1::1")
     for own in ("192.0.2.1", "::ffff:8.8.8.8", "::1", "fe80::1", "fe80::1%eth0", "", "unix:"):
         assert client_of(own) == own
+
+
+def test_a_connection_is_read_once_in_each_turn_of_the_loop() -> None:
+    """32 parts were read of each that sent much, 8 MB, before others had their turn."""
+    turns, parts = 0, list[int]()
+
+    class Slow(BoundedProtocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
+            super().connection_made(transport)
+            self.count_turns()
+
+        def count_turns(self) -> None:
+            nonlocal turns
+            turns += 1
+            if not self.transport.is_closing():
+                self.loop.call_soon(self.count_turns)
+
+        def data_received(self, data: bytes) -> None:
+            parts.append(turns)
+            super().data_received(data)
+            sleep(0.02)  # there is more to read then
+
+    config = Config(
+        PlainTextResponse("not read"),
+        http=partial(Slow, Limits(), Shares(4)),  # type: ignore[arg-type]
+        loop="uvloop",
+        lifespan="off",
+        log_config=None,
+    )
+    server = Server(config)
+    with create_server(("127.0.0.1", 0)) as listening:
+        thread = Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            with create_connection(listening.getsockname(), 10) as connection:
+                connection.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000000\r\n\r\n")
+                connection.sendall(bytes(8_000_000))
+                assert connection.recv(12) == b"HTTP/1.1 200"
+        finally:
+            server.should_exit = True
+            thread.join()
+    assert len(parts) > 5
+    assert len({*parts}) == len(parts)
