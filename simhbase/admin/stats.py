@@ -33,7 +33,8 @@ def measure(store: Store, scheme: Scheme, exact: bool, time: int) -> Stats:
         documents, fingerprints, index_rows = _counted(store, time)
     else:
         (documents, fingerprints, index_rows), ranges = _estimated(of_tables, scheme)
-        documents = max(documents, sampled_documents(store))
+        if "documents" not in ranges:
+            documents = max(documents, sampled_documents(store))
     size = sum(each.bytes for each in of_tables.values())
     return Stats(
         documents=documents,
@@ -116,17 +117,18 @@ def sizes(store: Store) -> dict[str, Size]:
 def estimated_documents(store: Store) -> int:
     """About how many documents a store has."""
     sizes = (store.records(name).approximate_size() for name in ("documents", "fingerprints"))
-    return max(_nearest(*sizes).rows, sampled_documents(store))
+    found = _nearest(*sizes)
+    return found.rows if found.error is not None else max(found.rows, sampled_documents(store))
 
 
 def sampled_documents(store: Store) -> int:
-    """About how many documents an atomic store has, by the first ones, as keys begin with a hash of four
-    bytes; 0 for others. RocksDB's own estimate falls by each document that was added and soon deleted."""
+    """About how many documents a store has, by the first ones: their keys are spread over all first bytes.
+    For RocksDB, whose own estimate falls by each document that was added and soon deleted."""
     read = 0
-    for batch in () if store.keeps_hints else store.records("documents").iterate():
+    for batch in store.records("documents").iterate():
         read += len(batch)
         if read >= SAMPLED:
-            return (read << 32) // (int.from_bytes(batch[-1][0][:4]) + 1)
+            return read * SALTS // (batch[-1][0][0] + 1)
     return read
 
 
