@@ -163,9 +163,13 @@ class Inputs:
         return sorted(map(_real_name, self.paths)) == sorted(map(_real_name, other.paths))
 
     def named_as(self, other: Inputs) -> Inputs:
-        """These inputs with the names that `other` has for the same files: ids may be made of names."""
-        names = {_real_name(path): path for path in other.paths}
-        return replace(self, paths=[names.get(_real_name(path), path) for path in self.paths])
+        """These inputs with the names that `other` has for the same files: ids may be made of names. Both may
+        have several names of a file."""
+        own, others = (
+            sorted(each.paths, key=lambda path: (_real_name(path), path)) for each in (self, other)
+        )
+        names = dict(zip(own, others, strict=True))
+        return replace(self, paths=[names[path] for path in self.paths])
 
     def with_given_rows(self) -> Self:
         """These inputs; rows note the types of their ids when they are read."""

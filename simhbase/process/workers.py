@@ -13,7 +13,7 @@ from concurrent.futures.thread import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import get_context, parent_process, resource_tracker
+from multiprocessing import current_process, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -246,19 +246,23 @@ class _Workers(Generic[Item]):
 @contextmanager
 def _spawning(*, hides_main: bool) -> Iterator[None]:
     """Processes started inside import nothing from the current folder, where a stranger's multiprocessing.py
-    may lie, and not the program's main module, if that is hidden.
+    may lie, and not the program's main module, if that is hidden. Daemonic processes, as those of a
+    multiprocessing.Pool, may start them, too: they end with the one that started them.
 
     Workers do not need it unless their function is defined there, and a script without `if __name__ ==
     "__main__"` would start again in each. multiprocessing has no options for these.
     """
     with _SPAWNING:
         main, before = sys.modules["__main__"], os.environ.get(SAFE_PATH)
+        own = current_process()
+        is_daemonic, own.daemon = own.daemon, False
         os.environ[SAFE_PATH] = "1"
         if hides_main:
             sys.modules["__main__"] = ModuleType("__main__")
         try:
             yield
         finally:
+            own.daemon = is_daemonic
             sys.modules["__main__"] = main
             del os.environ[SAFE_PATH]
             if before is not None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
+from multiprocessing import get_context
 from typing import Any
 
 import pytest
@@ -124,3 +125,14 @@ def test_what_nobody_waits_for_is_stopped(reader):
     answers.close()
     with pytest.raises(ProcessLookupError):  # it was waited for, too
         os.kill(number, 0)
+
+
+def read_far() -> list[bytes]:
+    with closing(FarReader(prepare)) as reader:
+        return list(reader.answers(parts_of, io.BytesIO(b"abc"), 2, bounds=BOUNDS))
+
+
+def test_a_process_of_a_pool_may_start_one() -> None:
+    """multiprocessing lets no daemonic process start others, as they might be left behind."""
+    with get_context("spawn").Pool(1) as pool:
+        assert pool.apply(read_far) == [b"ab", b"c"]

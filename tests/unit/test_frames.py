@@ -432,6 +432,9 @@ def test_a_file_matched_with_itself_by_another_name_leaves_out_each_own_row(tmp_
     for name in (tmp_path / "link.jsonl", f"{tmp_path}/../{tmp_path.name}/in.jsonl", f"file://{file}"):
         answers = simhbase.match(simhbase.Inputs([str(name)], options), against)
         assert [len(answer.lookup.matches) for answer in answers] == [1, 0, 1]
+    both = simhbase.Inputs([str(file), str(tmp_path / "link.jsonl")], options)
+    answers = list(simhbase.match(both, both))
+    assert len({answer.id for answer in answers}) == len(answers) == 6
 
 
 def test_an_iterator_is_not_matched_with_itself() -> None:
