@@ -1,5 +1,6 @@
 """What holds for rocksdb:PATH beyond the contract: who may open it, what readers see, what failures say."""
 
+import errno
 import fcntl
 import os
 import re
@@ -226,6 +227,18 @@ def test_only_those_who_may_write_can_lock_a_store(url: str, of_folder: int, of_
     (folder(url) / "LOCK").chmod(0o644)  # as in a store of before
     open_store(url, "write").close()
     assert stat.S_IMODE((folder(url) / "LOCK").stat().st_mode) == of_locks
+
+
+@pytest.mark.parametrize("name", ["fchmod", "fchown", "chmod"])
+def test_disks_without_modes_and_owners_may_have_stores(
+    url: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr(os, name, refuse)
+    create_store(url).close()
+    open_store(url, "write").close()
 
 
 def test_a_closed_store_is_free_at_once_whatever_was_left_half_read(url: str) -> None:

@@ -393,7 +393,7 @@ def open_writer(url: str, path: Path, options: Options, memory: Memory) -> Datab
             if noted is None or noted[0].place != noted[1]:  # else another writer has it open, or was killed
                 write_note(path, closed=False)
             rdict = open_rdict(path, options, AccessType.read_write(), memory)
-            with suppress(PermissionError):  # as above: RocksDB has locked it
+            with suppress(OSError):  # as in `exclusive`: RocksDB has locked it
                 (path / "LOCK").chmod((path / NOTE_LOCK).stat().st_mode & 0o777)
         database = Database(url, rdict, path, options, memory, writes=True)
         try:

@@ -92,7 +92,7 @@ def exclusive(folder: Path) -> Iterator[bool]:
     try:
         status = folder.stat()
         writers = status.st_mode & 0o022
-        with suppress(PermissionError):  # it is of another user
+        with suppress(OSError):  # it is of another user, or the disk has no modes
             os.fchmod(handle, 0o600 | writers | writers << 1)
             os.fchown(handle, status.st_uid, -1)  # where root has made it
         is_locked, end = False, time.monotonic() + LOCK_SECONDS
