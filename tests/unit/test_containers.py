@@ -41,7 +41,14 @@ def as_file(path):
         written.write_table(TABLE, max_chunksize=7)
 
 
-@pytest.mark.parametrize("make", [as_stream, as_file, lambda path: feather.write_feather(TABLE, path)])
+def as_polars_2(path):
+    """Its schema is no message."""
+    pl.DataFrame(TABLE).write_ipc(path, record_batch_size=7)
+
+
+@pytest.mark.parametrize(
+    "make", [as_stream, as_file, lambda path: feather.write_feather(TABLE, path), as_polars_2]
+)
 @pytest.mark.parametrize("name", ["data-00000-of-00001.arrow", "a.feather", "a"])
 def test_arrow_is_read(tmp_path, make, name):
     make(str(tmp_path / name))
@@ -49,6 +56,14 @@ def test_arrow_is_read(tmp_path, make, name):
     assert len(read(tmp_path / name, whole_rows=True)) == 50
     if name != "a":
         assert texts(read(tmp_path)) == EXPECTED
+
+
+def test_dictionaries_behind_the_batches_of_a_file_are_read(tmp_path):
+    contents = ["a few words", None, "", "a few words", "other words"]
+    frame = pl.DataFrame({"id": [*"abcde"], "text": contents}).cast({"text": pl.Categorical})
+    frame.write_ipc(tmp_path / "a.arrow", record_batch_size=2)
+    found = [getattr(item, "text", None) for item in read(tmp_path / "a.arrow")]
+    assert found == contents
 
 
 def test_arrow_that_was_cut_short_gives_what_came_before(tmp_path):

@@ -482,6 +482,12 @@ def test_a_schema_that_takes_much_memory_is_not_that_of_an_output(tmp_path, monk
         assert not [*parquet_input.column_types(file)]
 
 
+def test_a_schema_whose_names_are_not_utf8_is_not_that_of_an_output(tmp_path):
+    path = table(tmp_path / "x.parquet", {"id": ["a"], "name": ["b"]}, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"name", b"\xff\xfe\xfd."))
+    assert Sources([str(path)], InputOptions()).column_types() == {}
+
+
 @pytest.mark.usefixtures("_little_memory")
 @pytest.mark.parametrize("encoding", [6, 7])
 def test_lengths_are_no_more_than_values(tmp_path, encoding):

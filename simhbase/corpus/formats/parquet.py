@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
@@ -51,6 +51,7 @@ _END_OF_STREAM = _ARROW_STREAM + bytes(4)
 _LENGTH_BYTES = 4  # of a footer's length, before the last magic word
 _PARQUET_END = _LENGTH_BYTES + len(MAGIC)
 _MOST_PADDING, _ARROW_ALIGNMENT = 1 << 10, 8  # bytes: writers align the first message to 8, or 64
+_LEAST_OF_SCHEMA = 64  # bytes of Arrow's schema, as a message
 _FEWER = 32  # times as few rows are read at a time after a failure
 _ROWS = 1024  # read at a time: a power of _FEWER
 BATCH_BYTES = 128 << 20  # of rows that are read at a time, by the sizes that the file states
@@ -220,7 +221,7 @@ class _Arrow:
         from pyarrow import ipc
 
         self._listed = None if is_stream else ipc.open_file(file).num_record_batches  # in the footer
-        self._stream = _Part(file, 0, file.seek(0, SEEK_END)) if is_stream else _within(file)
+        self._stream = _Part(file, (0, file.seek(0, SEEK_END))) if is_stream else _within(file)
         self._reader: Any = ipc.open_stream(self._stream)
         self.schema: Any = self._reader.schema
 
@@ -242,24 +243,32 @@ class _Arrow:
 
 
 class _Part(RawIOBase):
-    """A part of a file, read from its beginning to its end."""
+    """Parts of a file, each read from its beginning to its end. head: bytes to read before them."""
 
-    def __init__(self, file: RawIOBase, begin: int, end: int) -> None:
-        self._file, self._place, self._end = file, begin, end
+    def __init__(self, file: RawIOBase, *parts: tuple[int, int], head: bytes = b"") -> None:
+        self._file, self._parts, self._head, self.place = file, deque(parts), head, 0
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1, /) -> bytes:
-        left = max(self._end - self._place, 0)
-        self._file.seek(self._place)
-        data = _whole(self._file, left if size < 0 else min(size, left))
-        self._place += len(data)
-        return data
+        found, self._head = self._head, b""
+        if 0 <= size < len(found):
+            found, self._head = found[:size], found[size:]
+        while self._parts and (size < 0 or len(found) < size):
+            begin, end = self._parts.popleft()
+            wanted = end - begin if size < 0 else min(size - len(found), end - begin)
+            self._file.seek(begin)
+            data = _whole(self._file, wanted)
+            self.place = begin + len(data)
+            if wanted < end - begin and data:
+                self._parts.appendleft((self.place, end))
+            found = found + data if found else data
+        return found
 
     def last_bytes(self, size: int) -> bytes:
         """So many of those that were read last."""
-        self._file.seek(max(self._place - size, 0))
+        self._file.seek(max(self.place - size, 0))
         return _whole(self._file, size)
 
 
@@ -271,7 +280,52 @@ def _within(file: RawIOBase) -> _Part:
     end = file.seek(0, SEEK_END) - len(ARROW_MAGIC) - _LENGTH_BYTES
     file.seek(end)
     size = int.from_bytes(file.read(_LENGTH_BYTES) or b"", "little")
-    return _Part(file, begin - begin % _ARROW_ALIGNMENT, end - size)
+    begin -= begin % _ARROW_ALIGNMENT
+    head, end = _missing_head(file, begin), end - size
+    parts = _dictionaries_first(_Part(file, (begin, end), head=head), begin, end)
+    return _Part(file, *parts, head=head)
+
+
+def _dictionaries_first(stream: _Part, begin: int, end: int) -> list[tuple[int, int]]:
+    """The parts of a file in the order that streams have: its dictionaries may be behind its batches."""
+    from pyarrow import ipc
+
+    messages = ipc.MessageReader.open_stream(stream)
+    schema, whole = next(messages, None), [(begin, end)]
+    if (
+        schema is None
+        or schema.type != "schema"
+        or not any(map(_has_dictionary, ipc.read_schema(schema).types))
+    ):
+        return whole
+    parts: dict[str, list[tuple[int, int]]] = {"dictionary": [], "record batch": []}
+    place = batches_begin = stream.place
+    for message in messages:
+        if message.type not in parts or (message.type == "dictionary" and not parts["record batch"]):
+            return whole
+        parts[message.type].append((place, place := stream.place))
+    return [(begin, batches_begin), *parts["dictionary"], *parts["record batch"], (place, end)]
+
+
+def _has_dictionary(kind: Any) -> bool:
+    from pyarrow import types
+
+    inner = (kind.field(number).type for number in range(kind.num_fields))
+    return bool(types.is_dictionary(kind)) or any(map(_has_dictionary, inner))
+
+
+def _missing_head(file: RawIOBase, begin: int) -> bytes:
+    """What is before the schema in streams, where a file has none: the mark of a message, and its length.
+    Polars 2 writes such files. The message behind it has its mark."""
+    file.seek(begin)
+    first = _whole(file, _LENGTH_BYTES)
+    if first == _ARROW_STREAM or int.from_bytes(first, "little") >= _LEAST_OF_SCHEMA:
+        return b""
+    schema = first + _whole(file, _MOST_OF_SCHEMA)
+    size = schema.find(_ARROW_STREAM)
+    while size % _ARROW_ALIGNMENT > 0:
+        size = schema.find(_ARROW_STREAM, size + 1)
+    return b"" if size < 0 else _ARROW_STREAM + size.to_bytes(_LENGTH_BYTES, "little")
 
 
 def _sound(batch: Any) -> Any:
@@ -466,8 +520,18 @@ class _Column:
         if not types.is_dictionary(texts.type):
             return _values(texts, most)
         used = texts.indices.unique().drop_null()
-        values = dict(zip(used.to_pylist(), _values(texts.dictionary.take(used), most), strict=True))
+        values = dict(zip(used.to_pylist(), _values(_taken(texts.dictionary, used), most), strict=True))
         return [None if index is None else values[index] for index in texts.indices.to_pylist()]
+
+
+def _taken(texts: Any, places: Any) -> Any:
+    """The texts at these places. Arrow has no such function for views."""
+    from pyarrow import array, large_binary, types
+
+    if not (types.is_string_view(texts.type) or types.is_binary_view(texts.type)):
+        return texts.take(places)
+    found = (texts[place].as_buffer() for place in places.to_pylist())
+    return array([None if each is None else each.to_pybytes() for each in found], large_binary())
 
 
 def _values(texts: Any, most: int) -> list[bytes | TooLong | None]:
@@ -622,13 +686,11 @@ def column_types(file: RawIOBase) -> Iterator[dict[str, Any]]:
     from pyarrow import ArrowException
     from pyarrow.parquet import read_schema
 
-    try:
+    # The last exception: of names of columns.
+    with suppress(ArrowException, OSError, UnicodeDecodeError):
         schema = read_schema(file)
-        is_small = schema.serialize().size <= _MOST_OF_SCHEMA
-    except (ArrowException, OSError):
-        is_small = False
-    if is_small:
-        yield dict(zip(distinct_names(schema.names), map(_of_texts, schema.types), strict=True))
+        if schema.serialize().size <= _MOST_OF_SCHEMA:
+            yield dict(zip(distinct_names(schema.names), map(_of_texts, schema.types), strict=True))
 
 
 def _of_texts(kind: Any) -> Any:
