@@ -13,6 +13,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, cast, get_args
 
+from simhbase.corpus.folders import resolved
 from simhbase.corpus.names import FORMATS_OF_PAGES, STDIN, WITH_FIELDS, format_of, require_lines
 from simhbase.corpus.outputs.files import (
     OutputFile,
@@ -66,7 +67,7 @@ class Inputs:
     Raises UsageError for invalid arguments.
     """
 
-    paths: Sequence[str] = ()
+    paths: Sequence[str] = field(default=(), repr=False)  # which would show passwords
     options: InputOptions = field(default_factory=InputOptions)
     threads: int = field(default_factory=usable_threads)
     processes: int | None = None
@@ -285,15 +286,15 @@ class Inputs:
 
     def _given_that_names(self, target: Path) -> str | None:
         """The folder or glob among the inputs that matches a file, existing or not."""
-        resolved = target.resolve()
+        real = target.resolve()
         for given in self.local:
             folder = Path(given)
-            if folder.is_dir() and resolved.is_relative_to(folder.resolve()):
-                below = resolved.relative_to(folder.resolve())
+            if folder.is_dir() and real.is_relative_to(folder.resolve()):
+                below = real.relative_to(folder.resolve())
                 if is_taken(below, self.options.format):
                     return given
             elif has_magic(given) and any(
-                path.resolve() == resolved
+                resolved(path) == real
                 for found in expand(given, self.options.format, follow_links=self.options.follow_links)
                 if isinstance(path := getattr(found, "path", None), Path)
             ):

@@ -393,6 +393,14 @@ def test_an_output_that_the_next_run_would_read_as_an_input_is_refused(tmp_path,
     assert (tmp_path / "corpus/there.jsonl").read_text() == "old"
 
 
+def test_a_link_to_itself_is_one_reject_where_an_output_is_compared_with_the_inputs_of_a_glob(tmp_path):
+    """It ended the whole command as a RuntimeError, up to Python 3.12."""
+    documents(tmp_path / "a.jsonl", [GOOD])
+    (tmp_path / "loop.jsonl").symlink_to("loop.jsonl")
+    done = run("dedup", "*.jsonl", "--unique", "unique.out.csv", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count(b"rejected: loop.jsonl")) == (3, 1)
+
+
 @pytest.mark.parametrize("output", ["corpus/.unique.jsonl", "corpus/unique.out", "unique.jsonl"])
 def test_an_output_that_no_run_reads_may_lie_beside_inputs(tmp_path, output):
     (tmp_path / "corpus").mkdir()

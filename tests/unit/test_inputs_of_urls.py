@@ -26,6 +26,10 @@ def test_what_is_no_url_is_refused_without_its_password(given, read):
     assert "secret" not in str(refused.value)
 
 
+def test_inputs_that_are_printed_show_no_password():
+    assert "secret" not in repr(Inputs(["https://u:secret@h/x"]))
+
+
 @pytest.mark.parametrize("given", ["HTTPS:/u:p@h", "file://u:p@h", " ftp:/a", "a:b@c", "/x:y@z", "C:/x"])
 def test_a_file_may_have_any_name(given, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
