@@ -52,7 +52,7 @@ _FAILED, _REDIRECTED = 400, (301, 302, 303, 307, 308)  # aiohttp raises, or foll
 _PART = re.compile("bytes=([0-9]+)-([0-9]+)")
 _GLOB = re.compile(r"[*?[]")
 _WEB_GLOB = re.compile(r"[*[]")  # "?" starts the query
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+")
+_URL = re.compile(r"[a-z][a-z0-9+.-]{0,40}://[^\s'\"<>]+")  # bounded: time is linear in what a server says
 _INSIDE = "::"  # fsspec's separator for a file inside another one
 _LONGEST_SAID = 200
 

@@ -580,6 +580,19 @@ def test_a_name_with_half_a_surrogate_pair_takes_no_other_file_along(given):
     assert names == ["a.jsonl", r"\ud800.jsonl"]
 
 
+def test_a_long_word_of_a_server_takes_linear_time(monkeypatch):
+    """As the id of a request, which the library of Hugging Face repeats: 60 kB held the process for 6 s."""
+
+    def refuse(_url: str, **_more: object) -> None:
+        raise ValueError(f"(Request ID: {'a.' * 75_000}) https://host/x?token=secret")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
+    before = time.process_time()
+    (found,) = read("hf://datasets/x/y/z.jsonl")
+    assert "(Request ID: a.a." in found.reason
+    assert time.process_time() - before < 2
+
+
 @pytest.mark.parametrize("of_library", [ValueError, partial(OSError, EIO)])
 def test_a_file_system_that_repeats_a_token_of_the_environment_does_not_show_it(monkeypatch, of_library):
     """s3fs raises OSErrors with the number of our own, which were shown as they are."""
