@@ -32,7 +32,7 @@ from simhbase.corpus.remote import expand_url
 from simhbase.text.packing import Rereadable, RereadablePipe
 
 if TYPE_CHECKING:
-    from simhbase.process.far_reading import FarReader
+    from simhbase.process.isolation import IsolatedReader
 
 MANY_LINES = 20  # of a text that is the only file: each may be meant as a document
 
@@ -55,7 +55,7 @@ class Sources:
     _lines: tuple[str, int] = "", 0  # of the last text that is a file: its name, and their number
     _done: int = 0  # bytes as on disk: compressed ones of compressed files
     _position: Callable[[], int] = int  # in the current file
-    _running: FarReader | None = None  # a process that reads tables
+    _running: IsolatedReader | None = None  # a process that reads tables
 
     @property
     def consumed(self) -> int:
@@ -102,7 +102,7 @@ class Sources:
         return {}
 
     def _column_types(self, file: BinaryIO) -> Mapping[str, Any]:
-        from simhbase.process.far_reading import LimitExceeded
+        from simhbase.process.isolation import LimitExceeded
 
         counted = _CountedFile(file, self)
         with closing(self._tables()) as tables, suppress(LimitExceeded):
@@ -117,10 +117,10 @@ class Sources:
             if self._running is not None:
                 self._running.close()
 
-    def _tables(self) -> FarReader:
-        from simhbase.process.far_reading import FarReader  # takes time to load
+    def _tables(self) -> IsolatedReader:
+        from simhbase.process.isolation import IsolatedReader  # takes time to load
 
-        self._running = self._running or FarReader(load_pyarrow)
+        self._running = self._running or IsolatedReader(load_pyarrow)
         return self._running
 
     def _found(self) -> Iterator[Listed]:
@@ -184,7 +184,7 @@ class Sources:
             reason = f"it is Parquet or Arrow, and not {named}: leave out the format (format)"
             yield SourceReject(found.source.name, None, None, reason)
             return
-        from simhbase.process.far_reading import LimitExceeded
+        from simhbase.process.isolation import LimitExceeded
 
         begin, size = self._done, found.size()
         counted, reading = _CountedFile(file, self), BEGIN
@@ -197,7 +197,7 @@ class Sources:
                     for part in answers:
                         self.notes += part.notes
                         yield from part.items
-                        reading = part.progress
+                        reading = part.state
                 break
             except LimitExceeded as error:
                 fewer = None if error.is_of_time else reading.with_fewer()

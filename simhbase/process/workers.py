@@ -144,7 +144,9 @@ def started(target: Callable[..., None], *arguments: object, hides_main: bool = 
     context = get_context("spawn")
     here, there = context.Pipe()
     with there, _spawning(hides_main=hides_main):
-        process = context.Process(target=target, args=(there, *arguments), name="simhbase", daemon=True)
+        process = context.Process(
+            target=_work, args=(target, there, *arguments), name="simhbase", daemon=True
+        )
         resource_tracker.ensure_running()  # unblocks signals, which workers must not get
         with signals_blocked():
             process.start()
@@ -281,7 +283,6 @@ class Raised:
 
 def _serve(pipe: Connection, function: Callable[[list[Any]], Any], memory: int) -> None:
     """What a worker process does: read chunks, and send the result of each item as soon as it is there."""
-    begin_worker()
     limit_memory(memory)
     pipe.send(True)  # has started
     while True:
@@ -297,10 +298,12 @@ def _serve(pipe: Connection, function: Callable[[list[Any]], Any], memory: int) 
             pipe.send(answer)
 
 
-def begin_worker() -> None:
-    """Let this process end with its parent, and by the timer of `limited_time`."""
+def _work(target: Callable[..., None], pipe: Connection, *arguments: object) -> None:
+    """Calls target(pipe, *arguments) in a process that ends with its parent, and by `limited_time`."""
     Thread(target=_leave_with_parent, daemon=True).start()
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    with suppress(EOFError, ConnectionError):  # the parent has just ended
+        target(pipe, *arguments)
 
 
 @contextmanager

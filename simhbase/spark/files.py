@@ -36,7 +36,7 @@ from simhbase.corpus.remote import public_name
 from simhbase.deduplication.representative import Preference
 from simhbase.errors import BadInput, UsageError
 from simhbase.model.urls import redacted
-from simhbase.process.far_reading import FarReader, LimitExceeded
+from simhbase.process.isolation import IsolatedReader, LimitExceeded
 from simhbase.process.machine import usable_threads
 from simhbase.spark.dedup import ORDER, WORDS, InputRows
 from simhbase.spark.file import FileOfSpark
@@ -190,7 +190,7 @@ class Files:
             with FileOfSpark.open(session.sparkContext, uri) as file, _named(name):
                 return footer_of(file), file.size
 
-        tables = FarReader(load_pyarrow)
+        tables = IsolatedReader(load_pyarrow)
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as threads, closing(tables):
             footers = threads.map(footer, self.uris, self.names)
             for name, (found, size) in zip(self.names, footers, strict=True):

@@ -1,7 +1,7 @@
 """Raw records of Parquet and Arrow files (also Feather), which are read by column.
 
 pyarrow has no limits of memory and time: files are read in a process that has some
-(`process/far_reading.py`), by many rows at a time, and by fewer where these are damaged or take too much
+(`process/isolation.py`), by many rows at a time, and by fewer where these are damaged or take too much
 memory.
 """
 
@@ -366,7 +366,7 @@ def load_pyarrow() -> None:
         from pyarrow import compute, ipc, parquet  # noqa: F401  # they take memory of their own
 
 
-class Progress(NamedTuple):
+class ReadState(NamedTuple):
     """What was given of a table: rows, and their bytes. is_gb18030: of its texts, as of DetectedEncoding;
     at_once: rows that are read at a time from here on."""
 
@@ -375,7 +375,7 @@ class Progress(NamedTuple):
     is_gb18030: bool | None = None
     at_once: int = _ROWS
 
-    def with_fewer(self) -> Progress | None:
+    def with_fewer(self) -> ReadState | None:
         """The same, by fewer rows at a time, as these took too much memory; None if it is one."""
         return None if self.at_once == 1 else self._replace(at_once=self.at_once // _FEWER)
 
@@ -385,29 +385,27 @@ class TablePart(NamedTuple):
 
     items: Chunk
     notes: list[str]
-    progress: Progress
+    state: ReadState
 
 
-BEGIN = Progress()
+BEGIN = ReadState()
 
 
 def table_parts(
-    file: RawIOBase, source: Source, options: InputOptions, progress: Progress = BEGIN
+    file: RawIOBase, source: Source, options: InputOptions, state: ReadState = BEGIN
 ) -> Iterator[TablePart]:
     """All further rows of a seekable Parquet or Arrow file; a reject at the end if it is damaged. Rows are
     numbered from 1, like lines. Raises MemoryError: fewer at a time may be readable."""
     notes = list[str]()
     detected = DetectedEncoding(
-        lambda found: notes.append(f"{source.name}: its texts are {found}"), progress.is_gb18030
+        lambda found: notes.append(f"{source.name}: its texts are {found}"), state.is_gb18030
     )
-    rows = _records(file, source, options, progress, detected, notes.append)
+    rows = _records(file, source, options, state, detected, notes.append)
     # The last attempt gives each row before the one that ends it.
-    for chunk in ([row] for row in rows) if progress.at_once == 1 else chunked(rows):
+    for chunk in ([row] for row in rows) if state.at_once == 1 else chunked(rows):
         size = sum(map(_size_of, chunk))
-        progress = Progress(
-            progress.rows + len(chunk), progress.bytes + size, detected.is_gb18030, progress.at_once
-        )
-        yield TablePart(chunk, notes, progress)
+        state = ReadState(state.rows + len(chunk), state.bytes + size, detected.is_gb18030, state.at_once)
+        yield TablePart(chunk, notes, state)
         notes.clear()
 
 
@@ -415,7 +413,7 @@ def _records(
     file: RawIOBase,
     source: Source,
     options: InputOptions,
-    progress: Progress,
+    state: ReadState,
     detected: DetectedEncoding,
     note: Callable[[str], None],
 ) -> Iterator[Raw | Reject]:
@@ -425,7 +423,7 @@ def _records(
         reason = "Parquet is read by pyarrow, which is not installed: pip install 'simhbase[parquet]'"
         yield SourceReject(source.name, None, None, reason)
         return
-    row, read = progress.rows, progress.bytes
+    row, read = state.rows, state.bytes
     try:
         most = _most_of_all(file.seek(0, SEEK_END), options)
         file.seek(0)
@@ -435,8 +433,8 @@ def _records(
         content = columns.content.type
         if options.encoding != "auto" and _is_text(content) and not _is_binary(content) and not row:
             note(f"{source.name}: its texts are UTF-8, as its schema says: encoding has no effect")
-        for batch in table.batches(names, row, progress.at_once):
-            at_once = _rows_at_once(batch.get_total_buffer_size(), batch.num_rows, progress.at_once)
+        for batch in table.batches(names, row, state.at_once):
+            at_once = _rows_at_once(batch.get_total_buffer_size(), batch.num_rows, state.at_once)
             for begin in range(0, batch.num_rows, at_once):
                 for item in columns.records(source, row, batch.slice(begin, at_once), options, detected):
                     if read > most:

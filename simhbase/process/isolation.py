@@ -16,7 +16,6 @@ from simhbase.process.workers import (
     Bounds,
     Raised,
     Worker,
-    begin_worker,
     end_for_memory,
     limit_memory,
     limited_time,
@@ -36,7 +35,7 @@ class LimitExceeded(SimhbaseError):
         self.is_of_time = is_of_time
 
 
-class FarReader:
+class IsolatedReader:
     """A process that calls functions with a file, one call at a time. It starts with the first call.
 
     prepare: what it does once, before its memory is limited, such as imports.
@@ -69,6 +68,7 @@ class FarReader:
                 else:
                     yield answer
         except (EOFError, OSError) as error:
+            worker.process.kill()  # without effect on one that has ended
             worker.join()
             taken = worker.exceeded(seconds, bounds.memory)
             reason = f"it takes more than {taken}" if taken else worker.how_it_died()
@@ -126,7 +126,7 @@ def _read(file: RawIOBase | BytesIO, wanted: _Wanted) -> bytes | Raised:
         return Raised(OSError(error.errno, error.strerror) if error.strerror else OSError(str(error)))
 
 
-class _FarFile(RawIOBase):
+class _ServedFile(RawIOBase):
     """The file of a call, as the process sees it."""
 
     def __init__(self, pipe: Connection, size: int) -> None:
@@ -162,7 +162,6 @@ class _FarFile(RawIOBase):
 
 
 def _serve(pipe: Connection, prepare: Callable[[], None]) -> None:
-    begin_worker()
     prepare()
     pipe.send(True)  # has started
     while True:
@@ -170,7 +169,7 @@ def _serve(pipe: Connection, prepare: Callable[[], None]) -> None:
         try:
             with limited_time(call.seconds):
                 limit_memory(call.memory)
-                for answer in call.function(_FarFile(pipe, call.size), *call.arguments):
+                for answer in call.function(_ServedFile(pipe, call.size), *call.arguments):
                     pipe.send(answer)
             pipe.send(_End())
         except MemoryError:

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pytest
 
-from simhbase.process.far_reading import FarReader, LimitExceeded
-from simhbase.process.workers import Bounds
+from simhbase.process.isolation import IsolatedReader, LimitExceeded
+from simhbase.process.workers import Bounds, started
 
 BOUNDS = Bounds(10, 200 << 20)
 CONTENT = bytes(range(256)) * 100_000
@@ -24,8 +25,8 @@ def prepare() -> None:
 
 
 @pytest.fixture(name="reader")
-def _reader() -> Iterator[FarReader]:
-    with closing(FarReader(prepare)) as reader:
+def _reader() -> Iterator[IsolatedReader]:
+    with closing(IsolatedReader(prepare)) as reader:
         yield reader
 
 
@@ -128,7 +129,7 @@ def test_what_nobody_waits_for_is_stopped(reader):
 
 
 def read_far() -> list[bytes]:
-    with closing(FarReader(prepare)) as reader:
+    with closing(IsolatedReader(prepare)) as reader:
         return list(reader.answers(parts_of, io.BytesIO(b"abc"), 2, bounds=BOUNDS))
 
 
@@ -136,3 +137,16 @@ def test_a_process_of_a_pool_may_start_one() -> None:
     """multiprocessing lets no daemonic process start others, as they might be left behind."""
     with get_context("spawn").Pool(1) as pool:
         assert pool.apply(read_far) == [b"ab", b"c"]
+
+
+def waits(pipe: Connection) -> None:
+    pipe.send(True)
+    pipe.recv()
+
+
+def test_a_process_whose_parent_has_ended_says_nothing():
+    worker = started(waits)
+    assert worker.is_ready()
+    worker.pipe.close()
+    worker.process.join()
+    assert worker.process.exitcode == 0  # after an exception it would be 1
