@@ -147,9 +147,10 @@ def started(target: Callable[..., None], *arguments: object, hides_main: bool = 
         process = context.Process(
             target=_work, args=(target, there, *arguments), name="simhbase", daemon=True
         )
-        resource_tracker.ensure_running()  # unblocks signals, which workers must not get
         with signals_blocked():
-            process.start()
+            resource_tracker.ensure_running()  # unblocks them, also in a thread that has them blocked
+            with signals_blocked():
+                process.start()
     return Worker(process, here)
 
 
