@@ -27,6 +27,7 @@ _SIZES = ("bytes", "bytes_per_document")
 def measure(store: Store, scheme: Scheme, exact: bool, time: int) -> Stats:
     """Measure an index. exact: read every row. time: now, in milliseconds; expired documents are not counted
     if every row is read."""
+    operations = {**store.counters(), **store.gauges()}  # before those of measuring
     of_tables = sizes(store)
     ranges = dict[str, tuple[int, int]]()
     if exact:
@@ -47,14 +48,15 @@ def measure(store: Store, scheme: Scheme, exact: bool, time: int) -> Stats:
         bytes_per_document=round(size / documents, 1) if documents else None,
         table_estimates=of_tables,
         drawers=_drawers(store, scheme, [bytes([first]) for first in range(256)]),
-        operations={**store.counters(), **store.gauges()},
+        operations=operations,
     )
 
 
 def measure_scope(index: Index, *, exact: bool) -> Stats:
     """Measure the index of a scope: its documents, from which the others follow. They are spread evenly over
     its ranges of keys; of many documents, without `exact`, only those of some ranges are read."""
-    store, scheme, sample = index.store, index.profile.index_scheme, sampled(index, exact=exact)
+    store, scheme = index.store, index.profile.index_scheme
+    operations, sample = {**store.counters(), **store.gauges()}, sampled(index, exact=exact)
     documents, fingerprints = sample.estimate(sample.documents), sample.estimate(len(sample.fingerprints))
     counted = sample.share == 1
     error = 0.0 if counted else 1 / math.sqrt(sample.documents)
@@ -72,7 +74,7 @@ def measure_scope(index: Index, *, exact: bool) -> Stats:
         bytes_per_document=round(per_document, 1) if documents else None,
         table_estimates={},
         drawers=_drawers(store, scheme, listed, sample),
-        operations={**store.counters(), **store.gauges()},
+        operations=operations,
     )
 
 
