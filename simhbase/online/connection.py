@@ -20,8 +20,8 @@ EACH_HEADER = 128  # bytes that each takes beside its name and value, and is cou
 LONGEST_PATH = 1 << 12  # bytes: more than any id takes. Decoding one of 64 KiB holds the event loop for 10 ms
 PIPELINED = 16  # requests that wait for the answer to another one of their connection
 SLOWEST = 1024  # bytes of an answer that a client has to read in a second
-# Of a body, and one more for each so many bytes. What arrives at once is parsed at once, and each takes a
-# microsecond: of one byte each, one connection would hold the event loop for seconds.
+# A body may have MOST_CHUNKS chunks, and one more for every CHUNK_BYTES. All chunks that arrive together are
+# parsed in one turn, a microsecond each, so chunks of one byte would hold the event loop for seconds.
 MOST_CHUNKS, CHUNK_BYTES = 1 << 10, 1 << 9
 READ_AT_ONCE = 1 << 16  # bytes behind which a connection waits for its next turn
 _TOO_LARGE = "The headers are too large."

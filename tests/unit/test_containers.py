@@ -21,6 +21,7 @@ import zstandard
 from pyarrow import feather, ipc, orc
 
 import simhbase
+from simhbase.corpus.formats.arrow import _missing_head
 from simhbase.corpus.record import SourceReject
 from tests.command_line import texts as contents_of
 from tests.reading import json_lines, read, texts, write
@@ -56,6 +57,12 @@ def test_arrow_is_read(tmp_path, make, name):
     assert len(read(tmp_path / name, whole_rows=True)) == 50
     if name != "a":
         assert texts(read(tmp_path)) == EXPECTED
+
+
+@pytest.mark.parametrize("behind", [b"", b"\1\xff\xff\xff\xff"])
+def test_a_schema_without_a_mark_is_looked_for_once(behind):
+    """Where no message follows at a multiple of eight bytes, the search began again for ever."""
+    assert _missing_head(io.BytesIO(b"\4" + bytes(60) + behind), 0) == b""
 
 
 def test_dictionaries_behind_the_batches_of_a_file_are_read(tmp_path):

@@ -55,17 +55,22 @@ def test_what_another_user_may_have_prepared_is_not_written(tmp_path, prepare):
     assert kept.read_bytes() == b"kept"
 
 
-def test_one_document_of_many_fields_costs_the_others_little(tmp_path):
-    """Each of its fields was a list of values of all documents that are read at once."""
-    count, names = 12_000, {f"field {number}": number for number in range(900)}
-    lines = [orjson.dumps({"id": f"{number}"} | (names if number == 5 else {})) for number in range(count)]
-    path = tmp_path / "unique.parquet"
+def peak_of_writing(path, lines):
+    """Bytes that Python takes at most."""
     tracemalloc.start()
     with OutputFile(path, form=parquet_form(path, dict)) as file:
         file.write(lines)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert most < 60_000_000
+    return most
+
+
+def test_one_document_of_many_fields_costs_the_others_little(tmp_path):
+    """Each of its fields was a list of values of all documents that are read at once."""
+    count, names = 12_000, {f"field {number}": number for number in range(900)}
+    lines = [orjson.dumps({"id": f"{number}"} | (names if number == 5 else {})) for number in range(count)]
+    path = tmp_path / "unique.parquet"
+    assert peak_of_writing(path, lines) < 60_000_000
     table = parquet.read_table(path)
     assert table.column_names == ["id", *names]
     assert table.column("id").to_pylist() == [f"{number}" for number in range(count)]
@@ -81,12 +86,7 @@ def test_fields_within_an_object_of_one_document_cost_the_others_little(tmp_path
         for n in range(count)
     ]
     path = tmp_path / "unique.parquet"
-    tracemalloc.start()
-    with OutputFile(path, form=parquet_form(path, dict)) as file:
-        file.write(lines)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < 30_000_000
+    assert peak_of_writing(path, lines) < 30_000_000
     table = parquet.read_table(path)
     assert table.schema.field("few").type == arrow.struct([("a", arrow.int64())])
     found = list(map(orjson.loads, table.column("many").to_pylist()))

@@ -1,4 +1,4 @@
-"""Raw records of Parquet and Arrow files (also Feather), which are read by column.
+"""Raw records of Parquet and Arrow files, which are read by column.
 
 pyarrow has no limits of memory and time: files are read in a process that has some
 (`process/isolation.py`), by many rows at a time, and by fewer where these are damaged or take too much
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +19,8 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from simhbase.corpus.fields import listed, with_field
+from simhbase.corpus.formats.arrow import MAGIC as ARROW_MAGIC
+from simhbase.corpus.formats.arrow import STREAM, ArrowTable, read_whole
 from simhbase.corpus.formats.encoding_detection import DetectedEncoding
 from simhbase.corpus.formats.rows import distinct_names
 from simhbase.corpus.outputs.files import json_line
@@ -43,15 +45,11 @@ from simhbase.process.machine import share_of_memory
 if TYPE_CHECKING:
     from simhbase.process.workers import Bounds
 
-MAGIC, ARROW_MAGIC, _ENCRYPTED = b"PAR1", b"ARROW1", b"PARE"
-_ARROW_STREAM = b"\xff\xff\xff\xff"  # as data sets of Hugging Face
+MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
 MAGIC_BYTES = 16  # texts may begin with a magic word; bytes that they do not contain follow in a file
 BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do not contain
-_END_OF_STREAM = _ARROW_STREAM + bytes(4)
 _LENGTH_BYTES = 4  # of a footer's length, before the last magic word
 _PARQUET_END = _LENGTH_BYTES + len(MAGIC)
-_MOST_PADDING, _ARROW_ALIGNMENT = 1 << 10, 8  # bytes: writers align the first message to 8, or 64
-_LEAST_OF_SCHEMA = 64  # bytes of Arrow's schema, as a message
 _FEWER = 32  # times as few rows are read at a time after a failure
 _ROWS = 1024  # read at a time: a power of _FEWER
 BATCH_BYTES = 128 << 20  # of rows that are read at a time, by the sizes that the file states
@@ -80,7 +78,7 @@ _MEMORY, _MEMORY_RATIO = 1 << 30, 8  # bytes for any file, and times its bytes
 def is_columnar(head: bytes) -> bool:
     """True if a file that begins like this is Parquet or Arrow. MAGIC_BYTES are enough."""
     is_named = head.startswith((MAGIC, ARROW_MAGIC, _ENCRYPTED)) and BINARY.search(head[:MAGIC_BYTES])
-    return bool(is_named) or head.startswith(_ARROW_STREAM)
+    return bool(is_named) or head.startswith(STREAM)
 
 
 def _most_of_all(size: int, options: InputOptions) -> int:
@@ -89,13 +87,15 @@ def _most_of_all(size: int, options: InputOptions) -> int:
     return max(few, min(MOST_SHARED_RATIO * size, MOST_SHARED), MOST_RATIO * size)
 
 
-def _opened(file: RawIOBase) -> _Parquet | _Arrow:
+def _opened(file: RawIOBase) -> _Parquet | ArrowTable:
     """A reader of the file. Raises as pyarrow."""
     head = file.read(MAGIC_BYTES) or b""
     file.seek(0)
     if head.startswith(_ENCRYPTED):
         raise OSError(EACCES, "it is encrypted, and no keys are read")
-    return _Parquet(file) if head.startswith(MAGIC) else _Arrow(file, head.startswith(_ARROW_STREAM))
+    if head.startswith(MAGIC):
+        return _Parquet(file)
+    return ArrowTable(file, head.startswith(STREAM), _sound)
 
 
 class _Parquet:
@@ -141,7 +141,7 @@ class _Parquet:
             yield from map(_sound, self._rest(group, columns, 1, given))
 
     def _rest(self, group: int, columns: list[str] | None, rows: int, given: int) -> Iterator[Any]:
-        """The rows of a group behind those given, by so many."""
+        """The rows of a group after the first `given` ones, in batches of at most `rows`."""
         for batch in self._table.iter_batches(rows, [group], columns, use_threads=False):
             if given < batch.num_rows:
                 yield batch.slice(given)
@@ -149,7 +149,7 @@ class _Parquet:
 
 
 def _rows_at_once(size: int, rows: int, at_once: int) -> int:
-    """How many rows to read at a time, of so many that state to have this size in memory together."""
+    """How many rows to read at a time, given the size in memory that the file states for `rows` of them."""
     while at_once > 1 and at_once * size > BATCH_BYTES * max(rows, 1):
         at_once //= _FEWER
     return at_once
@@ -162,20 +162,11 @@ def footer_of(file: RawIOBase) -> bytes:
         return b""
     end = max(file.seek(0, SEEK_END) - _PARQUET_END, 0)
     file.seek(end)
-    size = int.from_bytes(_whole(file, _LENGTH_BYTES), "little")
+    size = int.from_bytes(read_whole(file, _LENGTH_BYTES), "little")
     if size > min(FOOTER_BYTES, end):
         raise BadInput(f"its footer has {size:,} bytes, at most {FOOTER_BYTES:,} are read")
     file.seek(end - size)
-    return MAGIC + _whole(file, size + _PARQUET_END)
-
-
-def _whole(file: RawIOBase, size: int) -> bytes:
-    """So many bytes, or the rest of the file."""
-    parts = list[bytes]()
-    while size > 0 and (part := file.read(size)):
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+    return MAGIC + read_whole(file, size + _PARQUET_END)
 
 
 def require_all_rows(file: RawIOBase, size: int) -> Iterator[None]:
@@ -214,120 +205,6 @@ def _require_all(given: int, footer: Any) -> None:
         raise OSError(f"its groups have {given:,} rows, its footer counts {footer.num_rows:,}")
 
 
-class _Arrow:
-    """An Arrow stream, or a file, which is a stream between a magic word and a footer. Raises as pyarrow."""
-
-    def __init__(self, file: RawIOBase, is_stream: bool) -> None:
-        from pyarrow import ipc
-
-        self._listed = None if is_stream else ipc.open_file(file).num_record_batches  # in the footer
-        self._stream = _Part(file, (0, file.seek(0, SEEK_END))) if is_stream else _within(file)
-        self._reader: Any = ipc.open_stream(self._stream)
-        self.schema: Any = self._reader.schema
-
-    def batches(self, _columns: list[str] | None, begin: int, _at_once: int) -> Iterator[Any]:
-        """All batches, with all columns, from row `begin` on. Raises as pyarrow, and OSError for a stream
-        that has no end, and a file with other batches than its footer counts."""
-        given = 0
-        for batch in self._reader:
-            if begin < batch.num_rows:
-                yield _sound(batch).slice(begin)
-            begin = max(begin - batch.num_rows, 0)
-            given += 1
-        if self._listed is None and self._stream.last_bytes(len(_END_OF_STREAM)) != _END_OF_STREAM:
-            raise OSError("it was cut short: it has no mark of its end")
-        if self._stream.read(1):
-            raise OSError("more data follows its end, as of several files that were joined")
-        if self._listed not in (None, given):
-            raise OSError(f"it has {given:,} batches, its footer counts {self._listed:,}")
-
-
-class _Part(RawIOBase):
-    """Parts of a file, each read from its beginning to its end. head: bytes to read before them."""
-
-    def __init__(self, file: RawIOBase, *parts: tuple[int, int], head: bytes = b"") -> None:
-        self._file, self._parts, self._head, self.place = file, deque(parts), head, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        found, self._head = self._head, b""
-        if 0 <= size < len(found):
-            found, self._head = found[:size], found[size:]
-        while self._parts and (size < 0 or len(found) < size):
-            begin, end = self._parts.popleft()
-            wanted = end - begin if size < 0 else min(size - len(found), end - begin)
-            self._file.seek(begin)
-            data = _whole(self._file, wanted)
-            self.place = begin + len(data)
-            if wanted < end - begin and data:
-                self._parts.appendleft((self.place, end))
-            found = found + data if found else data
-        return found
-
-    def last_bytes(self, size: int) -> bytes:
-        """So many of those that were read last."""
-        self._file.seek(max(self.place - size, 0))
-        return _whole(self._file, size)
-
-
-def _within(file: RawIOBase) -> _Part:
-    """The stream in an Arrow file, which begins behind the magic word and zero bytes."""
-    file.seek(len(ARROW_MAGIC))
-    padding = file.read(_MOST_PADDING) or b""
-    begin = len(ARROW_MAGIC) + len(padding) - len(padding.lstrip(b"\0"))
-    end = file.seek(0, SEEK_END) - len(ARROW_MAGIC) - _LENGTH_BYTES
-    file.seek(end)
-    size = int.from_bytes(file.read(_LENGTH_BYTES) or b"", "little")
-    begin -= begin % _ARROW_ALIGNMENT
-    head, end = _missing_head(file, begin), end - size
-    parts = _dictionaries_first(_Part(file, (begin, end), head=head), begin, end)
-    return _Part(file, *parts, head=head)
-
-
-def _dictionaries_first(stream: _Part, begin: int, end: int) -> list[tuple[int, int]]:
-    """The parts of a file in the order that streams have: its dictionaries may be behind its batches."""
-    from pyarrow import ipc
-
-    messages = ipc.MessageReader.open_stream(stream)
-    schema, whole = next(messages, None), [(begin, end)]
-    if (
-        schema is None
-        or schema.type != "schema"
-        or not any(map(_has_dictionary, ipc.read_schema(schema).types))
-    ):
-        return whole
-    parts: dict[str, list[tuple[int, int]]] = {"dictionary": [], "record batch": []}
-    place = batches_begin = stream.place
-    for message in messages:
-        if message.type not in parts or (message.type == "dictionary" and not parts["record batch"]):
-            return whole
-        parts[message.type].append((place, place := stream.place))
-    return [(begin, batches_begin), *parts["dictionary"], *parts["record batch"], (place, end)]
-
-
-def _has_dictionary(kind: Any) -> bool:
-    from pyarrow import types
-
-    inner = (kind.field(number).type for number in range(kind.num_fields))
-    return bool(types.is_dictionary(kind)) or any(map(_has_dictionary, inner))
-
-
-def _missing_head(file: RawIOBase, begin: int) -> bytes:
-    """What is before the schema in streams, where a file has none: the mark of a message, and its length.
-    Polars 2 writes such files. The message behind it has its mark."""
-    file.seek(begin)
-    first = _whole(file, _LENGTH_BYTES)
-    if first == _ARROW_STREAM or int.from_bytes(first, "little") >= _LEAST_OF_SCHEMA:
-        return b""
-    schema = first + _whole(file, _MOST_OF_SCHEMA)
-    size = schema.find(_ARROW_STREAM)
-    while size % _ARROW_ALIGNMENT > 0:
-        size = schema.find(_ARROW_STREAM, size + 1)
-    return b"" if size < 0 else _ARROW_STREAM + size.to_bytes(_LENGTH_BYTES, "little")
-
-
 def _sound(batch: Any) -> Any:
     """The batch. Raises as `_require_sound`."""
     for column in batch.columns:
@@ -352,7 +229,7 @@ def _require_sound(array: Any) -> None:
 
 
 def bounds_of(size: int) -> Bounds:
-    """What reading a file of so many bytes may take. All of its rows may be in one batch."""
+    """Limits for reading a file of this size (bytes), all of whose rows may be in one batch."""
     from simhbase.process.workers import Bounds  # takes time to load
 
     memory = min(_MEMORY + _MEMORY_RATIO * size, share_of_memory(1))
@@ -456,7 +333,7 @@ def _records(
 
 
 def unreadable_from(row: int, source: Source, reason: str) -> Reject:
-    """The reject of a file that is not damaged, of which so many rows were read."""
+    """Reject the rest of a file after its first `row` rows, for another reason than damage."""
     return _ended(row, source, f"it cannot be read{' further' if row else ''}: {reason}")
 
 

@@ -12,9 +12,10 @@ from typing import Literal
 
 import orjson
 
+from simhbase.corpus.formats.arrow import MAGIC as ARROW_MAGIC
 from simhbase.corpus.formats.csv import csv_records
 from simhbase.corpus.formats.encoding_detection import DetectedEncoding
-from simhbase.corpus.formats.parquet import ARROW_MAGIC, MAGIC
+from simhbase.corpus.formats.parquet import MAGIC
 from simhbase.corpus.names import SUFFIXES, format_of
 from simhbase.corpus.record import (
     Format,
